@@ -1,0 +1,300 @@
+"""The measured part of a project: what was found, each figure with the id of the measurement it comes from.
+
+Frozen values, the field names are the keys of the TOML tables.  Sizes are bytes, times as their names say.
+``None`` means unknown: the key is absent in the file and its reason stands in the ``unknown`` table.
+Ids sort by time: ``p-20261201T141203-a3`` (p probe, v verify, c precision comparison, r restore).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The model's parameters as the framework's own objects, each counted once."""
+
+    spec: str
+    """Fingerprint of the spec it was taken from, ``sha256:`` and 8 or more hex digits."""
+    unique_parameters: int
+    """Elements of unique parameters, shared ones once."""
+    tensors: int
+    parameter_bytes: int
+    trainable_parameters: int
+    buffer_elements: int
+    buffer_bytes: int
+    state_entries: int
+    state_entry_elements: int
+    dtypes: dict[str, int] = field(default_factory=dict)
+    """Elements by dtype name, such as {"float32": 1024}."""
+    groups: dict[str, int] = field(default_factory=dict)
+    """Unique elements by top-level part, in the model's order: {"wte": .., "blocks x 12": .., "head": 0}."""
+    shared: tuple[str, ...] = ()
+    """``"lm_head.weight = wte.weight"``: names of one tensor."""
+    formula: str | None = None
+    formula_parameters: int | None = None
+    formula_parts: dict[str, int] = field(default_factory=dict)
+    formula_text: str = ""
+    """The arithmetic, as ``12 x 7,087,872 + 38,597,376``."""
+    gradient_receiving: int | None = None
+    """Elements that received a gradient in a real backward (from Verify or a probe)."""
+    device: str = "meta"
+    """Where the model was built for counting: meta, or cpu when it cannot be built on meta."""
+    modules: int = 0
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What the measuring process found itself in; the id is a hash of these facts."""
+
+    device: str
+    """Marketing name of the GPU, or the CPU's model name."""
+    device_id: str
+    """GPU-uuid, MIG-uuid or "cpu"."""
+    device_total_bytes: int | None
+    torch: str
+    python: str
+    platform: str = ""
+    glibc: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    capability: str | None = None
+    """Compute capability "9.0", or the CPU capability "AVX2" that torch uses."""
+    threads: int | None = None
+    allocator: str = ""
+    """Allocator settings in the environment; "" is the default."""
+    container: str = ""
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of Verify."""
+
+    group: str
+    title: str
+    outcome: str
+    """pass | fail | note | n/a."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """A small step of the real workload, and a checkpoint reloaded in a fresh process."""
+
+    at: datetime
+    spec: str
+    environment: str
+    outcome: str
+    """verified | failed."""
+    precision: str
+    seconds: float
+    checks: dict[str, Check] = field(default_factory=dict)
+    """In the order they were done."""
+    checkpoint_bytes: int | None = None
+    checkpoint_sha256: str | None = None
+    checkpoint_parts: dict[str, int] = field(default_factory=dict)
+    gradient_receiving: int | None = None
+    journal: str = ""
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PhasePeak:
+    """One phase's own peak.  ``rows`` add up to ``requested_bytes`` at that instant."""
+
+    requested_bytes: int
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    process_bytes: int | None = None
+    rows: dict[str, int] = field(default_factory=dict)
+    """Keys of protocol.REQUESTED_ROWS; a row that is absent is exactly 0."""
+    operator: str = ""
+    """Operator that made the allocation which set the peak."""
+    module: str = ""
+    micro_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading around the ledger, taken at the worst phase or at the end of the measurement."""
+
+    bytes: int | None
+    source: str
+    meaning: str
+    phase: str = ""
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Full iterations at one batch: times from an untraced run, memory from a traced run of its own."""
+
+    at: datetime
+    spec: str
+    environment: str
+    precision: str
+    micro_batch: int
+    accumulate: int
+    outcome: str
+    """fits | fits-without-reserve | does-not-fit | out-of-memory | failed | cancelled | unknown."""
+    length: int | None = None
+    device: str = "cpu"
+    """cpu | cuda: how ``readings`` are to be read."""
+    worst_phase: str | None = None
+    iterations: int = 0
+    """Timed ones."""
+    warmup: int = 0
+    first_ms: float | None = None
+    step_ms_median: float | None = None
+    step_ms_mean: float | None = None
+    step_ms_p90: float | None = None
+    samples_per_s: float | None = None
+    samples_per_s_low: float | None = None
+    samples_per_s_high: float | None = None
+    tokens_per_s: float | None = None
+    loss_first: float | None = None
+    loss_last: float | None = None
+    step_ms: tuple[float, ...] = ()
+    """At most 64 timed iterations, evenly taken, for the trace on the screen."""
+    allocated_trace: tuple[int, ...] = ()
+    """Tensor-allocated bytes after forward, backward and step of those iterations (3 an iteration)."""
+    allocated_source: str = ""
+    phases: dict[str, PhasePeak] = field(default_factory=dict)
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """requested, tensor_allocated, allocator_reserved (cuda) or heap_reserved (cpu), process, device_used, ..."""
+    budget_bytes: int | None = None
+    reserve_bytes: int = 0
+    contended: bool = False
+    nice: int = 10
+    limit_bytes: int | None = None
+    """What the child was held to, when it was."""
+    tracking_bytes: int | None = None
+    """How much the tracked iteration's peak differs from the untracked one that is reported."""
+    journal: str = ""
+    failure: str = ""
+    """The sentence, when it did not end well."""
+    alive: dict[str, int] = field(default_factory=dict)
+    """After an out-of-memory: rows that were alive."""
+    asked_bytes: int | None = None
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One precision setting under the same weights, batches and order."""
+
+    effective: str
+    """What was seen inside, such as "bf16 linears, fp32 weights, TF32 off"."""
+    outcome: str
+    """done | failed | unsupported."""
+    losses: tuple[float, ...] = ()
+    """At most 48 training losses, evenly taken, first and last included."""
+    final_loss: float | None = None
+    """Mean training loss of the last tenth of the steps."""
+    distance: float | None = None
+    """final_loss minus the reference's."""
+    validation_loss: float | None = None
+    validation_distance: float | None = None
+    gradient_error: float | None = None
+    """First step's gradients: norm of the difference over the norm of the reference."""
+    gradient_cosine: float | None = None
+    gradient_worst: str = ""
+    """Module with the largest relative error, and that error."""
+    nonfinite: int = 0
+    skipped: int = 0
+    """Optimizer steps skipped by the scaler."""
+    requested_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    process_bytes: int | None = None
+    step_ms_median: float | None = None
+    samples_per_s: float | None = None
+    samples_per_s_low: float | None = None
+    samples_per_s_high: float | None = None
+    quality_met: bool | None = None
+    verdict: str = ""
+    """reference | usable | unusable."""
+    gain: tuple[str, ...] = ()
+    """Of "memory" and "speed"; empty: no gain here."""
+    why: str = ""
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """A comparison of settings."""
+
+    at: datetime
+    spec: str
+    environment: str
+    reference: str
+    steps: int
+    seeds: int
+    micro_batch: int
+    outcome: str
+    """done | failed | cancelled."""
+    noise_floor: float | None = None
+    """Largest difference of validation loss between seeds of the reference."""
+    noise_floor_training: float | None = None
+    settings: dict[str, Setting] = field(default_factory=dict)
+    loader_samples_per_s: float | None = None
+    compute_samples_per_s: float | None = None
+    together_samples_per_s: float | None = None
+    stall_ratio: float | None = None
+    gradient_limit: float = 0.05
+    journal: str = ""
+    failure: str = ""
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """A run that was saved, killed and resumed in a new process, compared with an uninterrupted one."""
+
+    at: datetime
+    spec: str
+    environment: str
+    outcome: str
+    """restores | failed."""
+    saved_after: int
+    killed_in: int
+    iterations: int
+    checks: dict[str, Check] = field(default_factory=dict)
+    checkpoint_bytes: int | None = None
+    checkpoint_sha256: str | None = None
+    recovery_s: float | None = None
+    restore_peak_bytes: int | None = None
+    """Requested peak of the process that restored."""
+    journal: str = ""
+    unknown: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Operating:
+    """The validated operating configuration: only ids of measurements that passed, and when it was accepted."""
+
+    probe: str
+    verify: str
+    spec: str
+    environment: str
+    accepted_at: datetime
+    micro_batch_tested: tuple[int, ...] = ()
+    precision: str | None = None
+    restore: str | None = None
+    fallback: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Everything below the marker line; tables keyed by id, in the order of the file."""
+
+    inventory: Inventory | None = None
+    environment: dict[str, Environment] = field(default_factory=dict)
+    verify: dict[str, Verify] = field(default_factory=dict)
+    probe: dict[str, Probe] = field(default_factory=dict)
+    precision: dict[str, Precision] = field(default_factory=dict)
+    restore: dict[str, Restore] = field(default_factory=dict)
+    operating: dict[str, Operating] = field(default_factory=dict)

@@ -1,0 +1,159 @@
+"""The hand-written part of a project: what the user says about the workload, the device and the budget.
+
+Frozen values; sizes are bytes (int).  ``None`` means "not said".  Loading and checking is in ``load``.
+The field names are the keys of the TOML file, and the nesting is that of its tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSpec:
+    """Sequence length of a sample in tokens; memory is measured at ``max``."""
+
+    max: int
+    min: int | None = None
+    typical: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpec:
+    """What one iteration consumes: micro x accumulate x ranks samples."""
+
+    micro: int = 1
+    """Samples a rank and micro-batch."""
+    accumulate: int = 1
+    """Micro-batches an optimizer step."""
+    length: LengthSpec | None = None
+    """None: the samples have a fixed shape that the workload knows."""
+    remainder: str = "drop"
+    """drop | pad | keep: what happens to the last, partial batch."""
+    tokens: str | None = None
+    """Which entry of a batch counts tokens (those that are not -100)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSpec:
+    """The optimizer by its class's dotted name (``torch.optim.AdamW``) or ``module:Class``."""
+
+    name: str = "torch.optim.AdamW"
+    implementation: str = "default"
+    """default | foreach | fused | loop."""
+    args: dict[str, Any] = field(default_factory=dict)
+    clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """How an iteration is run."""
+
+    compile: bool = False
+    checkpoint: tuple[str, ...] = ()
+    """Module classes whose activations are recomputed in the backward."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSpec:
+    """The model, its data and its optimizer."""
+
+    source: str
+    """FILE.py[:NAME], a Hugging Face CONFIG.json, or a family: decoder, mlp, convnet."""
+    args: dict[str, Any] = field(default_factory=dict)
+    formula: str | None = None
+    """Family whose parameter formula is checked; None: the source's own if it is a family; "none": no check."""
+    batch: BatchSpec = field(default_factory=BatchSpec)
+    optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
+    step: StepSpec = field(default_factory=StepSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSpec:
+    """Where each component lives and how it is divided."""
+
+    ranks: int = 1
+    strategy: str = "none"
+    """none | ddp | fsdp2."""
+    shard_each: tuple[str, ...] = ()
+    weights: str = "device"
+    """device | host-pinned | host | disk, here and below."""
+    gradients: str = "device"
+    optimizer: str = "device"
+    activations: str = "device"
+
+
+@dataclass(frozen=True, slots=True)
+class PrecisionSpec:
+    """The setting that is used, and those that are compared with it."""
+
+    use: str = "fp32"
+    """fp32 | tf32 | bf16-autocast | fp16-autocast | bf16 | fp16."""
+    compare: tuple[str, ...] = ("fp32", "bf16-autocast")
+    """The first one is the reference."""
+    seeds: int = 3
+    """Runs of the reference that give the noise floor."""
+    steps: int = 100
+    """Optimizer steps of each run."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpec:
+    """How much of the device this job may use."""
+
+    job: int | None = None
+    """Bytes; None: the whole device, less other processes and what the driver keeps."""
+    reserve: int = 0
+    """Bytes of the budget kept free on purpose."""
+    reserve_for: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QualitySpec:
+    """When a run has learned enough."""
+
+    metric: str = "validation loss"
+    direction: str = "min"
+    """min | max."""
+    target: float | None = None
+    batches: int = 8
+    """Validation batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """The device, and what belongs to this machine alone (from NAME.local.toml)."""
+
+    device: str = "auto"
+    """auto | cpu | GPU-uuid | MIG-uuid."""
+    python: str | None = None
+    """Interpreter that measures; None: the one that runs peakmark."""
+    launch: str | None = None
+    """Argument prefix such as "srun --overlap"; split like a shell would, never run by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotesSpec:
+    """Free text for the report."""
+
+    brief: str = ""
+    recovery: str = ""
+    handoff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """Everything above the marker line."""
+
+    workload: WorkloadSpec
+    title: str = ""
+    schema: int = SCHEMA
+    placement: PlacementSpec = field(default_factory=PlacementSpec)
+    precision: PrecisionSpec = field(default_factory=PrecisionSpec)
+    budget: BudgetSpec = field(default_factory=BudgetSpec)
+    quality: QualitySpec = field(default_factory=QualitySpec)
+    environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
+    notes: NotesSpec = field(default_factory=NotesSpec)
