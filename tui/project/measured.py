@@ -42,6 +42,8 @@ class Inventory:
     device: str = "meta"
     """Where the model was built for counting: meta, or cpu when it cannot be built on meta."""
     modules: int = 0
+    trainable_tensors: int | None = None
+    """Unique tensors that require a gradient; None: not counted."""
     unknown: dict[str, str] = field(default_factory=dict)
 
 
