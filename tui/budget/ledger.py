@@ -1,0 +1,176 @@
+"""One device's resident bytes, row by row, at one phase's requested peak.
+
+Rows of different phases are never added together.  All sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tui.budget.checks import SumCheck, sum_checks
+from tui.budget.declared import Declared, Situation, declared, situation
+from tui.budget.readings import Seen, seen_at
+from tui.budget.rows import Row, RowName, row_names
+from tui.budget.verdict import Verdict, after, verdict, worst_phase
+from tui.probe.protocol import REQUESTED_ROWS
+from tui.project.measured import Environment, Measured, PhasePeak, Probe
+from tui.project.model import Spec
+
+NOT_MEASURED = "not measured: peakmark probe"
+NOT_PREDICTED = "not predicted"
+NOT_DECLARED = "no formula gives it"
+UNREAD = "process was not read"
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The rows of one probe in one phase, whether they add up, and whether it fits."""
+
+    rows: tuple[Row, ...]
+    checks: tuple[SumCheck, ...]
+    verdict: Verdict
+    """From the worst phase, whichever phase the rows are of."""
+    situation: Situation
+    probe_id: str | None = None
+    phase: str | None = None
+    probe: Probe | None = None
+    environment: Environment | None = None
+
+    @property
+    def phases(self) -> Mapping[str, PhasePeak]:
+        """Every phase that was measured, with its own peak."""
+        return self.probe.phases if self.probe else {}
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every sum that could be checked agrees."""
+        return all(check.agrees is not False for check in self.checks)
+
+    def row(self, key: str) -> Row:
+        """The row ``key``.
+
+        Raises:
+            KeyError: this ledger has no such row.
+        """
+        return {row.key: row for row in self.rows}[key]
+
+
+def ledger(
+    spec: Spec,
+    measured: Measured,
+    probe_id: str | None = None,
+    phase: str | None = None,
+    *,
+    predicted: Mapping[str, int] | None = None,
+) -> Ledger:
+    """The ledger of one probe in one phase.
+
+    Args:
+        spec: declares rows, budget and reserve.
+        measured: holds the probe and the inventory.
+        probe_id: None: the latest probe that measured phases; without any, declared rows alone.
+        phase: None: the worst one.
+        predicted: bytes by row key, when a prediction of the same batch exists.
+
+    Raises:
+        KeyError: the probe or the phase does not exist.
+    """
+    if probe_id is None:
+        probe_id = latest_probe(measured)
+    probe = measured.probe[probe_id] if probe_id is not None else None
+    worst = (probe.worst_phase or worst_phase(probe.phases)) if probe else None
+    if phase is not None and (probe is None or phase not in probe.phases):
+        raise KeyError(phase)
+    phase = phase or worst
+    at = _situation(spec, probe, phase)
+    seen = seen_at(probe, phase, worst, spec.budget.reserve) if probe else Seen({}, {}, NOT_MEASURED)
+    formulas = declared(spec, measured.inventory, at)
+    rows = tuple(_row(name, formulas, predicted, seen, spec) for name in row_names(at.device))
+    checks = sum_checks(at.device, probe.phases[phase], seen) if probe and phase in probe.phases else ()
+    return Ledger(
+        rows=rows,
+        checks=checks,
+        verdict=_verdict(spec, probe, worst, checks),
+        situation=at,
+        probe_id=probe_id,
+        phase=phase,
+        probe=probe,
+        environment=measured.environment.get(probe.environment) if probe else None,
+    )
+
+
+def latest_probe(measured: Measured) -> str | None:
+    """Id of the latest probe that measured phases, None when there is none; ids sort by time."""
+    return max((id for id, probe in measured.probe.items() if probe.phases), default=None)
+
+
+def probe_verdict(spec: Spec, probe: Probe) -> Verdict:
+    """The verdict on one probe under the spec's budget, from its worst phase."""
+    return _verdict(spec, probe, probe.worst_phase or worst_phase(probe.phases), ())
+
+
+def _situation(spec: Spec, probe: Probe | None, phase: str | None) -> Situation:
+    if probe is None:
+        return situation(spec, "cuda" if spec.environment.device.startswith(("GPU", "MIG")) else "cpu")
+    return Situation(probe.precision, probe.micro_batch, probe.accumulate, probe.length, probe.device, phase)
+
+
+def _row(
+    name: RowName,
+    formulas: Mapping[str, Declared],
+    predicted: Mapping[str, int] | None,
+    seen: Seen,
+    spec: Spec,
+) -> Row:
+    formula = formulas.get(name.key, Declared(None, unknown=NOT_DECLARED))
+    if name.key == "reserve":
+        formula = Declared(spec.budget.reserve, spec.budget.reserve_for or "entered")
+    forecast = (predicted or {}).get(name.key)
+    if predicted is not None and name.key in REQUESTED_ROWS:
+        forecast = predicted.get(name.key, 0)
+    found = seen.bytes.get(name.key)
+    reasons = {
+        "declared": "" if formula.bytes is not None else formula.unknown,
+        "predicted": "" if forecast is not None else NOT_PREDICTED,
+        "measured": "" if found is not None else seen.reason(name.key),
+    }
+    return Row(
+        key=name.key,
+        label=f"= {name.label}" if name.kind == "sum" else name.label,
+        kind=name.kind,
+        declared=formula.bytes,
+        declared_as=formula.text,
+        predicted=forecast,
+        measured=found,
+        origin=seen.origins.get(name.key, "") if found is not None else "",
+        meaning=name.meaning,
+        other_name=name.other_name,
+        reasons={column: reason for column, reason in reasons.items() if reason},
+    )
+
+
+def _verdict(spec: Spec, probe: Probe | None, worst: str | None, checks: tuple[SumCheck, ...]) -> Verdict:
+    """From the process's most in any phase: a later phase can only have been held to as much."""
+    if probe is None:
+        return verdict(None, spec.budget.job, spec.budget.reserve, unknown="nothing was measured yet")
+    reading = probe.readings.get("process")
+    known = [peak.process_bytes for peak in probe.phases.values()] + [reading.bytes if reading else None]
+    process = max((size for size in known if size is not None), default=None)
+    total = probe.readings.get("host_total" if probe.device == "cpu" else "device_total")
+    others, driver = probe.readings.get("others"), probe.readings.get("driver_reserved")
+    found = verdict(
+        process,
+        spec.budget.job,
+        spec.budget.reserve,
+        worst,
+        device_total=total.bytes if total else None,
+        others=others.bytes if others else None,
+        driver_reserved=driver.bytes if driver else None,
+        unknown=(reading.unknown if reading else "") or probe.unknown.get("process_bytes", UNREAD),
+    )
+    found = after(probe.outcome, probe.failure, found)
+    broken = next((check for check in checks if check.sum == "requested" and check.agrees is False), None)
+    if broken and found.word != "DOES NOT FIT":
+        return replace(found, word="UNKNOWN", spare_bytes=None, why=broken.text)
+    return found
