@@ -1,0 +1,194 @@
+import doctest
+import importlib
+
+import pytest
+
+from tui.budget import layers
+from tui.budget.params import formula
+
+GPT2 = {"layers": 12, "heads": 12, "width": 768, "vocab": 50257, "context": 1024}
+LLAMA = {"gated": True, "norm": "rmsnorm", "positions": "rotary", "bias": False, "context": 2048}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "arguments",
+        "batch",
+        "compare",
+        "declared",
+        "layers",
+        "optimizers",
+        "params",
+        "rows",
+        "throughput",
+        "time",
+        "verdict",
+    ],
+)
+def test_the_examples_in_the_docstrings_hold(name):
+    result = doctest.testmod(importlib.import_module(f"tui.budget.{name}"))
+    assert result.attempted
+    assert not result.failed
+
+
+def test_gpt2_is_the_sum_of_its_parts():
+    found = formula("decoder", GPT2)
+    assert found.parts == {
+        "token embedding": 38_597_376,
+        "position embedding": 786_432,
+        "12 blocks": 12 * 7_087_872,
+        "final norm": 1_536,
+        "output head": 0,
+    }
+    assert found.total == 124_439_808
+    assert found.text == "12 x 7,087,872 + 38,597,376 + 786,432 + 1,536"
+
+
+def test_an_untied_head_adds_one_more_embedding_and_no_bias():
+    untied = formula("decoder", GPT2 | {"tied": False})
+    assert untied.total - formula("decoder", GPT2).total == 50257 * 768
+    assert untied.parts["output head"] == 38_597_376
+
+
+def test_a_tied_head_is_counted_once_although_a_checkpoint_lists_it_twice():
+    small = LLAMA | {"layers": 6, "heads": 6, "width": 288, "vocab": 32000, "hidden": 768}
+    assert formula("decoder", small).total == 15_191_712
+    assert 15_191_712 + 32000 * 288 == 24_407_712
+
+
+def test_fewer_key_and_value_heads_and_a_gate_are_in_the_formula():
+    llama3_8b = LLAMA | {
+        "layers": 32,
+        "heads": 32,
+        "kv_heads": 8,
+        "width": 4096,
+        "hidden": 14336,
+        "vocab": 128256,
+        "tied": False,
+    }
+    assert formula("decoder", llama3_8b).total == 8_030_261_248
+
+
+def test_biases_on_query_key_and_value_alone_are_counted_in_every_layer():
+    qwen_72b = LLAMA | {
+        "layers": 80,
+        "heads": 64,
+        "kv_heads": 8,
+        "width": 8192,
+        "hidden": 29568,
+        "vocab": 152064,
+        "tied": False,
+    }
+    with_bias = formula("decoder", qwen_72b | {"qkv_bias": True}).total
+    assert with_bias == 72_706_203_648
+    assert with_bias - formula("decoder", qwen_72b).total == 80 * (64 + 2 * 8) * 128
+
+
+def test_logical_parameters_of_a_packed_model_stay_those_of_its_formula():
+    llama_7b = LLAMA | {
+        "layers": 32,
+        "heads": 32,
+        "width": 4096,
+        "hidden": 11008,
+        "vocab": 32000,
+        "tied": False,
+    }
+    assert formula("decoder", llama_7b).total == 6_738_415_616
+
+
+def test_qkv_biases_follow_bias_when_they_are_not_given():
+    assert formula("decoder", {"bias": False}) == formula("decoder", {"bias": False, "qkv_bias": False})
+
+
+def test_a_group_of_a_convolution_sees_its_share_of_the_input_channels():
+    first = layers.conv2d(3, 24, 3, bias=False)
+    assert first + layers.conv2d(24, 24, 3, groups=24, bias=False) == 864
+    assert first + 2 * layers.conv2d(24, 12, 3, groups=12, bias=False) == 1080
+
+
+def test_one_convolution_counts_once_however_often_it_is_called():
+    assert layers.conv2d(1, 1, 3) == 10
+
+
+def test_a_batch_norm_has_two_parameters_a_channel_and_no_running_means():
+    assert layers.layer_norm(10) == 20
+
+
+def test_six_linear_layers_that_share_an_activation_have_120_parameters():
+    assert 6 * layers.dense(4, 4) == 120
+
+
+def test_an_mlp_is_a_chain_of_linear_layers():
+    found = formula("mlp", {"inputs": 3, "hidden": [4], "outputs": 2})
+    assert (found.total, found.text) == (3 * 4 + 4 + 4 * 2 + 2, "16 + 10")
+    assert found.parts == {"2 layers": 26}
+    assert formula("mlp", {"inputs": 3, "hidden": [], "outputs": 2, "bias": False}).total == 6
+
+
+def test_a_convnet_has_a_convolution_bias_only_without_a_norm():
+    args = {"channels": [4, 8], "classes": 10, "in_channels": 3}
+    batch = formula("convnet", args)
+    # 3 x 4 x 9 + 2 x 4, 4 x 8 x 9 + 2 x 8, 8 x 10 + 10
+    assert batch.text == "116 + 304 + 90"
+    assert batch.parts == {"2 stages": 420, "output head": 90}
+    assert formula("convnet", args | {"norm": "group"}).total == batch.total
+    assert formula("convnet", args | {"norm": "none"}).total == batch.total - 4 - 8
+    assert formula("convnet", args | {"groups": 4}).text == "116 + 88 + 90"
+
+
+@pytest.mark.parametrize(
+    ("family", "args", "sentence"),
+    [
+        ("decodr", {}, "decodr is not a family with a formula; did you mean decoder?"),
+        ("decoder", {"layer": 2}, "layer is not an argument of decoder; did you mean layers?"),
+        ("mlp", {"zzz": 2}, "zzz is not an argument of mlp; it has inputs, hidden, outputs, bias"),
+        ("decoder", {"layers": "12"}, 'layers must be a whole number of at least 1, got the text "12"'),
+        ("decoder", {"layers": True}, "layers must be a whole number of at least 1, got true"),
+        ("decoder", {"width": 0}, "width must be a whole number of at least 1, got 0"),
+        ("decoder", {"tied": 1}, "tied must be true or false, got 1"),
+        (
+            "decoder",
+            {"norm": "rmsnor"},
+            'norm must be one of "layernorm", "rmsnorm", got the text "rmsnor"; did you mean "rmsnorm"?',
+        ),
+        ("decoder", {"dropout": 1}, "dropout must be a number from 0 up to but not 1, got 1"),
+        ("decoder", {"heads": 3}, "heads = 3 must divide width = 128, or head_dim must be given"),
+        ("decoder", {"kv_heads": 3}, "kv_heads = 3 must divide heads = 4"),
+        (
+            "decoder",
+            {"head_dim": 3, "positions": "rotary"},
+            'head_dim = 3 must be even for positions = "rotary"',
+        ),
+        ("mlp", {"hidden": 4}, "hidden must be a list of whole numbers, got 4"),
+        ("mlp", {"hidden": [4, 0]}, "hidden must hold whole numbers of at least 1, got 0"),
+        ("convnet", {"channels": []}, "channels must hold at least 1 number, got an empty list"),
+        ("convnet", {"groups": 5}, "groups = 5 must divide both 32 and 64 channels"),
+    ],
+)
+def test_a_wrong_argument_is_one_sentence_that_names_it(family, args, sentence):
+    with pytest.raises(ValueError) as raised:
+        formula(family, args)
+    assert str(raised.value) == sentence
+
+
+def test_formula_and_built_families_count_the_same():
+    families = pytest.importorskip("tui.probe.families", reason="needs torch")
+    cases = [
+        ("decoder", {}),
+        (
+            "decoder",
+            {"layers": 2, "heads": 4, "kv_heads": 2, "width": 16, "vocab": 11, "context": 8, "gated": True},
+        ),
+        (
+            "decoder",
+            {"norm": "rmsnorm", "positions": "rotary", "bias": False, "qkv_bias": True, "tied": False},
+        ),
+        ("mlp", {"bias": False}),
+        ("convnet", {"groups": 4}),
+        ("convnet", {"norm": "none", "channels": [4]}),
+    ]
+    for name, args in cases:
+        family, cfg = families.load(name, args)
+        built = sum({id(one): one.numel() for one in family.build(cfg).parameters()}.values())
+        assert formula(name, args).total == built, (name, args)
