@@ -1,0 +1,103 @@
+"""Change values in the hand-written part and leave every other byte of it alone."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, MutableMapping
+from typing import Any, cast
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import InlineTable
+
+from tui.errors import ProjectError
+from tui.project.keys import join, quote, split
+from tui.project.marker import newline_of
+
+
+def changed(user: str, changes: Mapping[str, Any], name: str) -> str:
+    """The hand-written part with ``changes`` made.
+
+    Args:
+        user: valid TOML.
+        changes: values by dotted key; None deletes the key, a dict becomes an inline table.
+        name: the file, for the sentence.
+
+    Raises:
+        ProjectError: a key is none, leads through a value that is not a table, or cannot be changed in place.
+    """
+    newline = newline_of(user)
+    document = tomlkit.parse(user if user.endswith("\n") else user + newline)
+    wanted = tomllib.loads(user)
+    try:
+        for key, value in changes.items():
+            parts = split(key)
+            _put(wanted, parts, value, name, made=_dict)
+            _put(document, parts, _item(value), name, made=_table)
+        text = tomlkit.dumps(document)
+        if newline == "\r\n":
+            text = text.replace("\r\n", "\n").replace("\n", "\r\n")  # tomlkit ends new lines with LF
+        if tomllib.loads(text) == _plain(wanted):
+            return text
+    except TOMLKitError:
+        pass
+    except ValueError as error:
+        what, _, mend = str(error).partition("; ")
+        raise ProjectError(what, where=name, hint=mend) from error
+    raise ProjectError(
+        f"{', '.join(changes)} cannot be changed without touching other lines",
+        where=name,
+        hint="edit the file",
+    )
+
+
+def _put(root: Any, parts: tuple[str, ...], value: Any, name: str, made: Any) -> None:
+    table, passed = cast(MutableMapping[str, Any], root), ""
+    for part in parts[:-1]:
+        passed = join(passed, quote(part))
+        if part not in table:
+            if value is None:
+                return
+            table[part] = made(table)
+        if not isinstance(table[part], MutableMapping):
+            key = join(*map(quote, parts))
+            raise ProjectError(
+                f"{passed} is not a table, so {key} cannot be set", where=name, hint="set it whole"
+            )
+        table = table[part]
+    if value is not None:
+        table[parts[-1]] = value
+    elif parts[-1] in table:
+        del table[parts[-1]]
+
+
+def _table(parent: Any) -> Any:
+    """An empty table of the kind that may stand in ``parent``."""
+    if isinstance(parent, InlineTable):
+        return tomlkit.inline_table()
+    if isinstance(parent, tomlkit.TOMLDocument):
+        parent.add(tomlkit.nl())
+    return tomlkit.table()
+
+
+def _dict(_: Any) -> dict[str, Any]:
+    return {}
+
+
+def _item(value: Any) -> Any:
+    """What tomlkit takes for ``value``; a dict becomes inline, so that no later key falls into it."""
+    if not isinstance(value, dict):
+        return _plain(value)
+    table = tomlkit.inline_table()
+    for key, one in cast(dict[str, Any], value).items():
+        if one is not None:
+            table[key] = _item(one)
+    return table
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(one) for k, one in cast(dict[str, Any], value).items() if one is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in cast(list[Any], value)]
+    return value

@@ -1,0 +1,98 @@
+"""What a measurement was made of, as one short hash: when that differs, it was of something else."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, cast
+
+from tui.errors import ProjectError
+from tui.project.load import Project
+from tui.project.schema import FAMILIES
+
+DIGITS = 12
+LEAST_DIGITS = 8
+
+
+def source_file(project: Project) -> Path | None:
+    """The file that ``workload.source`` names, in the project's folder; None for a family.
+
+    Raises:
+        ProjectError: there is no such file.
+    """
+    source = project.spec.workload.source
+    if source in FAMILIES:
+        return None
+    named = source.partition(":")[0]
+    found = project.folder / named
+    if not found.is_file():
+        raise ProjectError(
+            f'workload.source = "{source}": there is no file {named} beside {project.path.name}',
+            where=project.at("workload.source"),
+            hint="correct the name or write that file",
+        )
+    return found
+
+
+def file_sha256(path: Path, project: Project, key: str) -> str:
+    """The SHA-256 of a file's content, in hex.
+
+    Raises:
+        ProjectError: it cannot be read; ``key`` is what names it.
+    """
+    try:
+        with path.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProjectError(
+            f"{key} names {path}, which cannot be read: {reason}",
+            where=project.at(key),
+            hint="check its permissions",
+        ) from error
+
+
+def spec_hash(project: Project) -> str:
+    """``sha256:`` and 12 hex digits over the workload, its file's content, the placement and the precision.
+
+    Title, budget, notes, quality and what is compared do not count: they change no measurement.  A value
+    that is the default counts the same whether it is written or not.
+
+    Raises:
+        ProjectError: the workload's file is missing or cannot be read.
+    """
+    spec = project.spec
+    named = source_file(project)
+    facts = {
+        "workload": _said(spec.workload),
+        "file": named and file_sha256(named, project, "workload.source"),
+        "placement": _said(spec.placement),
+        "precision": spec.precision.use,
+    }
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode(errors="replace")).hexdigest()[:DIGITS]
+
+
+def stale(measured_spec: str, project: Project) -> bool:
+    """Whether a measurement with that ``spec`` is of another workload, placement or precision than now.
+
+    Raises:
+        ProjectError: see ``spec_hash``.
+    """
+    enough = len(measured_spec) >= len("sha256:") + LEAST_DIGITS
+    return not (enough and spec_hash(project).startswith(measured_spec))
+
+
+def _said(value: Any) -> Any:
+    """Fields that are not their default, so that a field added later changes no old hash."""
+    if not dataclasses.is_dataclass(value):
+        return value
+    said: dict[str, Any] = {}
+    for spec in dataclasses.fields(value):
+        one = getattr(value, spec.name)
+        default = spec.default_factory() if callable(spec.default_factory) else spec.default
+        if one != default:
+            said[spec.name] = _said(one)
+    return cast(Any, said)

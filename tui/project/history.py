@@ -1,0 +1,64 @@
+"""Keep a project file small: the latest measurements stay in it, older ones move to NAME.history.jsonl."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Any, cast
+
+from tui.project.encode import to_table
+from tui.project.measured import Measured
+
+KEEP = 50
+"""Measurements of each kind."""
+KINDS = ("verify", "probe", "precision", "restore")
+
+
+def history_path(path: Path) -> Path:
+    """``gpt.history.jsonl`` for ``gpt.toml``."""
+    return path.with_name(f"{path.stem}.history.jsonl")
+
+
+def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
+    """What stays in the file, and (kind, id, measurement) of what leaves it, oldest first.
+
+    The latest ``KEEP`` of each kind stay, and whatever an operating configuration refers to.
+    """
+    needed = {
+        name
+        for one in measured.operating.values()
+        for name in (one.probe, one.verify, one.precision, one.restore, one.fallback)
+    }
+    leaving: list[tuple[str, str, Any]] = []
+    kept: dict[str, Any] = {}
+    for kind in KINDS:
+        table: dict[str, Any] = getattr(measured, kind)
+        by_age = sorted(table, key=lambda name, table=table: (table[name].at, name))
+        old = [name for name in by_age[:-KEEP] if name not in needed]
+        leaving += [(kind, name, table[name]) for name in old]
+        kept[kind] = {name: one for name, one in table.items() if name not in old}
+    return (dataclasses.replace(measured, **kept) if leaving else measured), leaving
+
+
+def history_lines(leaving: list[tuple[str, str, Any]]) -> bytes:
+    """One JSON object a line: kind, id and the measurement's table as the project file had it."""
+    return b"".join(
+        json.dumps({"kind": kind, "id": name, "table": _json(to_table(one))}, ensure_ascii=False).encode()
+        + b"\n"
+        for kind, name, one in leaving
+    )
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _json(one) for name, one in cast(dict[str, Any], value).items()}
+    if isinstance(value, list):
+        return [_json(one) for one in cast(list[Any], value)]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
