@@ -1,0 +1,152 @@
+"""What a step of a run is given, and what it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tui.engine import child, device
+from tui.engine.device import Device
+from tui.engine.outcome import Outcome
+from tui.errors import PeakmarkError
+from tui.probe.protocol import MeasurementEnded, MeasurementStarted, Plan
+from tui.project.load import Project, load
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line said; None: nothing, the project or the step decides."""
+
+    device: str | None = None
+    """auto | cpu | GPU-uuid | MIG-uuid, instead of the project's."""
+    trust: bool = False
+    nice: int = 10
+    iterations: int | None = None
+    warmup: int | None = None
+    batches: tuple[int, ...] | None = None
+    """Micro-batches."""
+    lengths: tuple[int, ...] | None = None
+    settings: tuple[str, ...] | None = None
+    """Precision settings to compare."""
+    search: bool = False
+    """Look for the largest micro-batch."""
+    quick: bool = False
+    output: Path | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """How a step ended."""
+
+    outcome: str
+    """One word, such as done, failed or cancelled."""
+    code: int = 0
+    """Exit code; 1 is a negative verdict, with which a run goes on."""
+    text: str = ""
+    """The verdict or the fault in a sentence."""
+    result_id: str = ""
+    """Id under ``[measured]`` of what was saved."""
+
+
+class Context:
+    """One run as its steps see it.
+
+    Attributes:
+        project_path: the project file.
+        options: of the command line.
+        run_id: id of the run.
+        state: the state folder.
+        device: what the run holds; None in a run whose steps need none.
+        step: name of the step that is going on.
+        outcomes: every measurement of the run so far, in order.
+        stopping: the run was told to stop; ``measure`` then starts nothing more.
+    """
+
+    def __init__(
+        self,
+        project_path: Path,
+        options: Options,
+        run_id: str,
+        state: Path,
+        device: Device | None,
+        say: Callable[[Any], None],
+        show: Callable[[Any], None],
+    ) -> None:
+        self.project_path = project_path
+        self.options = options
+        self.run_id = run_id
+        self.state = state
+        self.device = device
+        self.step = ""
+        self.outcomes: list[Outcome] = []
+        self.stopping = False
+        self._say = say
+        self._show = show
+
+    def load(self) -> Project:
+        """The project as it is in the file now.
+
+        Raises:
+            ProjectError: it cannot be read any more.
+        """
+        return load(self.project_path)
+
+    def device_now(self) -> Device | None:
+        """The run's device with the sizes of this moment, to see what others hold before and after."""
+        return None if self.device is None else device.resolve(self.device.id)
+
+    def journal_path(self, measurement: str) -> Path:
+        """Where the journal of a measurement goes: ``Plan.journal``."""
+        return self.state / "runs" / f"{measurement}.jsonl"
+
+    def say(self, event: Any) -> None:
+        """Add an event of the protocol to the run's journal, and show it."""
+        self._say(event)
+
+    async def measure(self, plan: Plan, title: str, *, boot: Path = child.BOOT) -> Outcome:
+        """Run ``plan`` in a child with the project's interpreter on the run's device.
+
+        Args:
+            plan: its ``journal`` is best ``str(context.journal_path(plan.id))``.
+            title: what is measured, for people.
+            boot: the script that the interpreter runs.
+
+        Raises:
+            RunError: nothing was measured, see ``child.measure``.
+            asyncio.CancelledError: the run is stopping, nothing was started.
+        """
+        if self.stopping:
+            raise asyncio.CancelledError
+        project = self.load()
+        environment = project.spec.environment
+        self.say(MeasurementStarted(plan.id, self.step, plan.task, title, self._relative(Path(plan.journal))))
+        try:
+            outcome = await child.measure(
+                plan,
+                environment.python or sys.executable,
+                shlex.split(environment.launch or ""),
+                self._show,
+                boot=boot,
+                variables=self.device.variables() if self.device else {"CUDA_VISIBLE_DEVICES": ""},
+                where=project.at,
+            )
+        except BaseException as error:
+            text = error.sentence() if isinstance(error, PeakmarkError) else ""
+            word = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+            self.say(MeasurementEnded(plan.id, word, text))
+            raise
+        self.outcomes.append(outcome)
+        self.say(MeasurementEnded(plan.id, outcome.word, outcome.sentence))
+        return outcome
+
+    def _relative(self, journal: Path) -> str:
+        return str(journal.relative_to(self.state) if journal.is_relative_to(self.state) else journal)
+
+
+StepFunction = Callable[[Context], Awaitable[StepResult]]

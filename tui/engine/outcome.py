@@ -1,0 +1,183 @@
+"""How a measurement ended: what its events add up to, and the sentence for a person.
+
+Pure but for the last line of a log.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from tui.probe.protocol import (
+    CheckDone,
+    EnvironmentSeen,
+    Failed,
+    Finished,
+    IterationDone,
+    PhaseEntered,
+    ReadingTaken,
+    ResultReady,
+)
+
+Word = Literal["done", "failed", "out-of-memory", "cancelled", "crashed"]
+
+JOURNAL_LOST = 71
+"""Exit code of a child that could not write its journal to the end (``probe.journal.JOURNAL_LOST``)."""
+
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One measurement, ended.  ``word`` is done only when the child said that it finished."""
+
+    id: str
+    word: Word
+    sentence: str
+    """Why it is not done; "" when it is."""
+    started: datetime
+    ended: datetime
+    journal: str
+    """Path of the journal; ``log`` lies beside it."""
+    log: str
+    failure: Failed | None = None
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Tables of ResultReady by their kind; the last one of a kind."""
+    checks: tuple[CheckDone, ...] = ()
+    readings: tuple[ReadingTaken, ...] = ()
+    iterations: tuple[IterationDone, ...] = ()
+    environment: EnvironmentSeen | None = None
+    phase: str = "start"
+    """The phase that it was in when it ended."""
+    returncode: int | None = None
+    """Exit code, or minus the number of the signal that ended it."""
+    malformed: int = 0
+    """Complete journal lines that were not events."""
+
+
+@dataclass
+class Gathered:
+    """The events of one child so far."""
+
+    finished: bool = False
+    failure: Failed | None = None
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    checks: list[CheckDone] = field(default_factory=list)
+    readings: list[ReadingTaken] = field(default_factory=list)
+    iterations: list[IterationDone] = field(default_factory=list)
+    environment: EnvironmentSeen | None = None
+    phase: str = ""
+
+    def take(self, event: Any) -> None:
+        """Add one event."""
+        if isinstance(event, PhaseEntered):
+            self.phase = event.phase
+        elif isinstance(event, IterationDone):
+            self.iterations.append(event)
+        elif isinstance(event, ReadingTaken):
+            self.readings.append(event)
+        elif isinstance(event, CheckDone):
+            self.checks.append(event)
+        elif isinstance(event, ResultReady):
+            self.results[event.kind] = event.table
+        elif isinstance(event, EnvironmentSeen):
+            self.environment = event
+        elif isinstance(event, Failed):
+            self.failure = event
+        elif isinstance(event, Finished):
+            self.finished = True
+
+
+def word_of(gathered: Gathered, stopped: bool) -> Word:
+    """One word for how it ended; ``stopped`` when we ended it."""
+    if gathered.finished:
+        return "done"
+    if stopped:
+        return "cancelled"
+    if gathered.failure is None:
+        return "crashed"
+    return "out-of-memory" if gathered.failure.kind == "out-of-memory" else "failed"
+
+
+def failure_sentence(failure: Failed) -> str:
+    """``where: sentence; hint``, leaving out what is empty."""
+    head = f"{failure.where}: {failure.sentence}" if failure.where else failure.sentence
+    return f"{head}; {failure.hint}" if failure.hint else head
+
+
+def crash_sentence(
+    returncode: int | None,
+    phase: str,
+    log: Path,
+    *,
+    launch: Sequence[str] = (),
+    kills: int | None = None,
+    malformed: int = 0,
+) -> str:
+    """Say how a child ended that said neither that it finished nor that it failed.
+
+    Args:
+        returncode: as the operating system says it; minus the number of a signal.
+        phase: the last one that it entered; "" when it had not entered any.
+        log: what it printed; its last line is quoted unless a signal that cannot be caught ended it.
+        launch: a launch prefix, which turns signal n into exit code 128 + n.
+        kills: by how much the kernel's count of out-of-memory kills rose meanwhile; None: not known.
+        malformed: journal lines that could not be read.
+    """
+    number = _signal_of(returncode, bool(launch))
+    where = f"in phase {phase}" if phase else "before it entered a phase"
+    if number is not None:
+        parts = [f"the probe child was ended by {_signal_name(number)} {where}, not by peakmark"]
+    elif returncode == JOURNAL_LOST:
+        full = f"is the disk of {log.parent} full?"
+        parts = [f"the probe child could not write its journal to the end {where}: {full}"]
+    else:
+        parts = [f"the probe child ended with exit code {returncode} {where}, without a result"]
+    if number == signal.SIGKILL and kills:
+        parts.append(f"the kernel's out-of-memory count rose by {kills}, so host memory is the likely cause")
+    if malformed:
+        parts.append(f"{malformed} of its journal lines could not be read")
+    if number != signal.SIGKILL and (said := last_line(log)):
+        parts.append(f'it last printed "{said}"')
+    parts.append(f"log: {beside(log)}")
+    return "; ".join(parts)
+
+
+def _signal_of(returncode: int | None, behind_prefix: bool) -> int | None:
+    if returncode is None:
+        return None
+    if returncode < 0:
+        return -returncode
+    if behind_prefix and 128 < returncode <= 128 + signal.NSIG - 1:
+        return returncode - 128
+    return None
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def beside(path: Path) -> str:
+    """A file of the state folder as people are told it: ``runs/NAME``."""
+    return f"{path.parent.name}/{path.name}"
+
+
+def last_line(log: Path, limit: int = 200) -> str:
+    """The last line of a log that is not blank, without control characters, cut to ``limit``; or ""."""
+    try:
+        with log.open("rb") as handle:
+            handle.seek(max(0, handle.seek(0, 2) - 8192))
+            text = handle.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    lines = (_CONTROL.sub("", line).strip() for line in reversed(text.splitlines()))
+    line = next(filter(None, lines), "")
+    return line if len(line) <= limit else line[: limit - 3] + "..."
