@@ -1,7 +1,7 @@
 """PyTorch's caching allocator for CUDA, simulated byte by byte: native backend, default settings.
 
-Sizes are bytes.  *requested* is what was asked for, *allocated* adds rounding and unsplit tails, *active* also
-holds blocks whose free still waits for another stream, *reserved* is what was taken from the driver, and
+Sizes are bytes.  *requested* is what was asked for, *allocated* adds rounding and unsplit tails, *active*
+adds blocks whose free still waits for another stream, *reserved* is what was taken from the driver, and
 *inactive_split* are free blocks that share their segment with others, so that they cannot be given back.
 A block is found by best fit among the free blocks of its pool (small: up to 1 MiB) and stream; equal sizes go
 by the lowest address.
@@ -34,9 +34,9 @@ FIRST_ADDRESS = 1 << 44
 class OutOfMemory(Exception):
     """No free block fits and the capacity has no room, even after every whole free segment was given back.
 
-    ``asked`` is the request, ``rounded`` what it occupies, ``segment`` what the driver was asked for, ``capacity``
-    the limit (None: no limit); ``allocated``, ``reserved``, ``largest_free_block`` and ``free_sum`` (of all free
-    blocks) are read when it failed.
+    ``asked`` is the request, ``rounded`` what it occupies, ``segment`` what the driver was asked for,
+    ``capacity`` the limit (None: no limit); ``allocated``, ``reserved``, ``largest_free_block`` and
+    ``free_sum`` (of all free blocks) are read when it failed.
     """
 
     def __init__(self, asked: int, allocator: "CachingAllocator") -> None:
@@ -49,8 +49,8 @@ class OutOfMemory(Exception):
         self.largest_free_block = allocator.largest_free_block()
         self.free_sum = allocator.free_sum()
         super().__init__(
-            "out of memory: %d B asked, which needs a segment of %d B; %d of %s B are reserved and the largest "
-            "free block has %d of %d B"
+            "out of memory: %d B asked, which needs a segment of %d B; %d of %s B are reserved, "
+            "the largest free block has %d of %d B"
             % (asked, self.segment, self.reserved, self.capacity, self.largest_free_block, self.free_sum)
         )
 
@@ -60,7 +60,7 @@ class CachingAllocator:
 
     Args:
         capacity: bytes that may be reserved at most; None: no limit, nothing fails.
-        place_segment: gives the address of a new segment of so many bytes; by default they follow one another.
+        place_segment: gives the address of a new segment of so many bytes; by default they follow each other.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class CachingAllocator:
         return before - self.reserved
 
     def remove_segment(self, address: int) -> bool:
-        """Give one segment back to the driver; False when there is none at ``address`` that is wholly free."""
+        """Give a segment back to the driver; False when there is none at ``address`` that is wholly free."""
         if address not in self._heads:
             return False
         size, _, head = self._heads[address]
@@ -161,14 +161,17 @@ class CachingAllocator:
         if starts != ends:
             raise ValueError("the blocks of the segment at %#x do not cover it exactly" % segment.address)
         queue = self._new_segment(segment.address, segment.size, segment.stream, segment.small).queue
-        chain = [Block(placed.address, placed.size, segment.small, queue) for placed in segment.blocks]
-        for low, high in zip(chain, chain[1:]):
-            low.next, high.prev = high, low
+        chain: List[Block] = []
+        for placed in segment.blocks:
+            before = chain[-1] if chain else None
+            chain.append(Block(placed.address, placed.size, segment.small, queue, before))
+            if before is not None:
+                before.next = chain[-1]
         self._heads[segment.address] = (segment.size, segment.stream, chain[0])
         if len(chain) > 1:
             self.inactive_split += segment.size  # ``_take`` subtracts what is not free
-        for block, placed in zip(chain, segment.blocks):
-            self._fill(block, placed)
+        for index, block in enumerate(chain):
+            self._fill(block, segment.blocks[index])
         self.reset_peaks()
 
     def reset_peaks(self) -> None:
@@ -214,7 +217,7 @@ class CachingAllocator:
                 )
         return found
 
-    # --- the machinery: ``_take`` and ``_give_back`` are written out, because every event passes through them ------
+    # --- the machinery; ``_take`` and ``_give_back`` are written out, as every event passes through them ---
 
     def _take(self, block: Block, id: Hashable, nbytes: int, size: int) -> None:
         """Use a block that is in no queue; split off its high part when the rules let it go."""

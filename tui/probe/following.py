@@ -19,6 +19,10 @@ class FollowingAllocator(CachingAllocator):
         insort(block.queue, (size, address, block))
         return block
 
+    def overlaps(self, address: int, size: int) -> bool:
+        """Whether some segment has bytes in that stretch."""
+        return any(at < address + size and address < at + held[0] for at, held in self._heads.items())
+
     def best_fit(self, nbytes: int, stream: int) -> Optional[Block]:
         """The free block that ``malloc`` would use; None when it would ask the driver."""
         size = round_size(nbytes)
@@ -35,7 +39,7 @@ class FollowingAllocator(CachingAllocator):
         return None
 
     def put(self, block: Block, id: Hashable, nbytes: int, address: int) -> bool:
-        """Give ``id`` the part of the free ``block`` that begins at ``address``; False when it has no room there."""
+        """Give ``id`` the part of free ``block`` that begins at ``address``; False: it has no room there."""
         size = round_size(nbytes)
         lead = address - block.address
         if id in self._blocks or lead < 0 or block.size - lead < size:

@@ -1,7 +1,7 @@
 """Reading a pickle that may come from anybody: plain values only, nothing of it can run.
 
-A memory snapshot holds dict, list, tuple, int, str, float, bool and None.  Whatever needs a class or a function
-is refused when its name is read, before anything could be called.
+A memory snapshot holds dict, list, tuple, int, str, float, bool and None.  Whatever needs a class or a
+function is refused when its name is read, before anything could be called.
 
 Standard library only, Python 3.9 syntax.
 """
@@ -80,7 +80,6 @@ def _refuse_others(value: Any) -> None:
             continue
         others = nested - CONTAINERS
         if others:
-            raise SnapshotError(
-                "holds a value of type %s, which no memory snapshot has" % min(kind.__name__ for kind in others)
-            )
+            name = min(kind.__name__ for kind in others)
+            raise SnapshotError("holds a value of type %s, which no memory snapshot has" % name)
         waiting.extend(one for one in inside if type(one) in CONTAINERS)

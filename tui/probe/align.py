@@ -1,0 +1,42 @@
+"""Pairing two nearly equal sequences in one pass.
+
+Two iterations of one program allocate the same blocks in the same order, except for a few that one of them adds.
+A full diff would be quadratic on tens of thousands of repeating entries; looking a little ahead is enough.
+"""
+
+AHEAD = 48
+"""How many entries the longer sequence may have more at one place."""
+
+
+def pair(mine, theirs):
+    """(index in ``mine``, index in ``theirs``) of entries that correspond, in order.
+
+    >>> pair("abcd", "abxcd")
+    [(0, 0), (1, 1), (2, 3), (3, 4)]
+    >>> pair("abyd", "abcd")
+    [(0, 0), (1, 1), (3, 3)]
+    """
+    pairs = []
+    i = j = 0
+    while i < len(mine) and j < len(theirs):
+        if mine[i] == theirs[j]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+            continue
+        step = _step(mine, theirs, i, j)
+        if step is None:
+            i, j = i + 1, j + 1
+        else:
+            i, j = i + step[0], j + step[1]
+    return pairs
+
+
+def _step(mine, theirs, i, j):
+    """The smallest number of entries to pass over on either side until two and their successors agree."""
+    for total in range(1, AHEAD + 1):
+        for left in range(total + 1):
+            a, b = i + left, j + total - left
+            if a < len(mine) and b < len(theirs) and mine[a] == theirs[b]:
+                if mine[a + 1:a + 3] == theirs[b + 1:b + 3]:
+                    return left, total - left
+    return None

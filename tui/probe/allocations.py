@@ -1,0 +1,103 @@
+"""What an allocator recorded, as one list of allocations with their births and deaths.
+
+The record of either device becomes a ``Record``: allocations in order of birth, and the events (births and
+deaths) in order of time.  Requested bytes at any instant are the sum over what is alive.  No torch.
+"""
+
+import bisect
+
+
+class Allocation:
+    """One block that was asked for: ``nbytes`` at ``address`` from event ``born`` to event ``died`` (or None).
+
+    ``op`` is the operator inside which it was made ("" outside of any), ``outer_end_ns`` the end of the outermost
+    operator around it, ``born_ns`` and ``died_ns`` wall-clock times.
+    """
+
+    __slots__ = ("address", "born", "born_ns", "died", "died_ns", "nbytes", "op", "outer_end_ns")
+
+    def __init__(self, address, nbytes, born_ns, op="", outer_end_ns=None):
+        self.address = address
+        self.nbytes = nbytes
+        self.born_ns = born_ns
+        self.op = op
+        self.outer_end_ns = outer_end_ns
+        self.born = None
+        self.died = None
+        self.died_ns = None
+
+
+class Record:
+    """Built from ``(time_ns, address, nbytes, op, outer_end_ns)`` rows; nbytes is negative for a free.
+
+    ``allocations``: in order of birth.  ``events``: (time_ns, index of the allocation, +nbytes or -nbytes).
+    ``unknown_frees``: frees of blocks that were made before recording began.
+    """
+
+    def __init__(self, rows):
+        self.allocations = []
+        self.events = []
+        self.unknown_frees = 0
+        living = {}
+        for time_ns, address, nbytes, op, outer_end_ns in sorted(rows, key=lambda row: row[0]):
+            if nbytes > 0:
+                index = len(self.allocations)
+                made = Allocation(address, nbytes, time_ns, op, outer_end_ns)
+                made.born = len(self.events)
+                self.allocations.append(made)
+                living[address] = index
+                self.events.append((time_ns, index, nbytes))
+            elif nbytes < 0:
+                index = living.pop(address, None)
+                if index is None:
+                    self.unknown_frees += 1
+                    continue
+                gone = self.allocations[index]
+                gone.died, gone.died_ns = len(self.events), time_ns
+                self.events.append((time_ns, index, -gone.nbytes))
+        self._times = [event[0] for event in self.events]
+        self._by_address = {}
+        for index, one in enumerate(self.allocations):
+            self._by_address.setdefault(one.address, []).append(index)
+
+    def event_at(self, time_ns):
+        """Number of events before ``time_ns``."""
+        return bisect.bisect_left(self._times, time_ns)
+
+    def alive_at(self, address, time_ns):
+        """Index of the allocation that starts at ``address`` and is alive at ``time_ns``, or None."""
+        found = None
+        for index in self._by_address.get(address, ()):
+            if self.allocations[index].born_ns > time_ns:
+                break
+            found = index
+        if found is None:
+            return None
+        died = self.allocations[found].died_ns
+        return None if died is not None and died < time_ns else found
+
+    def levels(self):
+        """Requested bytes after every event."""
+        level, out = 0, []
+        for _, _, change in self.events:
+            level += change
+            out.append(level)
+        return out
+
+    def peak(self, first, last):
+        """(bytes, event index or None) of the highest level in events [first, last); the level before counts.
+
+        The event index is None when nothing in the interval is higher than where it began.
+        """
+        level = sum(change for _, _, change in self.events[:first])
+        best, at = level, None
+        for place in range(first, last):
+            level += self.events[place][2]
+            if level > best:
+                best, at = level, place
+        return best, at
+
+    def alive_after(self, event):
+        """Indices of the allocations that are alive after ``event`` (an index, or -1 for none)."""
+        return [index for index, one in enumerate(self.allocations)
+                if one.born <= event and (one.died is None or one.died > event)]

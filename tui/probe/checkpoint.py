@@ -1,0 +1,152 @@
+"""Saving and loading everything that a run needs to go on as if it had never stopped.
+
+One file by ``torch.save``: model, optimizer, scaler, scheduler, random number generators, data position and a
+manifest; its SHA-256 stands in a file beside it and is checked before anything is loaded, because a flipped byte
+of a tensor loads without a word.  Loading is ``weights_only=True``, never relaxed.
+"""
+
+import ctypes
+import hashlib
+import os
+import random
+import sys
+
+import torch
+
+from .faults import TaskError
+
+FORMAT = "peakmark-checkpoint-1"
+
+
+def save(session, path):
+    """Write the session's state; returns (bytes by part, total bytes, sha256)."""
+    parts = {"model": session.model.state_dict(), "optimizer": session.optimizer.state_dict()}
+    if session.setting.scaler is not None:
+        parts["scaler"] = session.setting.scaler.state_dict()
+    if session.scheduler is not None:
+        parts["scheduler"] = session.scheduler.state_dict()
+    parts["rng"] = _rng()
+    parts["manifest"] = {
+        "format": FORMAT,
+        "torch": torch.__version__.split("+")[0],
+        "precision": session.setting.name,
+        "next_batch": session.index,
+        "parameters": sum(one.numel() for one in session.model.parameters()),
+    }
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    partial = path + ".partial"
+    with open(partial, "wb") as handle:
+        torch.save(parts, handle)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(partial, path)
+    digest = sha256(path)
+    with open(path + ".sha256", "w", encoding="ascii") as handle:
+        handle.write(digest + "\n")
+    sizes = {name: tensor_bytes(part) for name, part in parts.items() if name in ("model", "optimizer", "rng")}
+    return sizes, os.path.getsize(path), digest
+
+
+def load(session, path):
+    """Put the saved state into a freshly built session.
+
+    Raises:
+        TaskError: kind ``checkpoint``: missing, damaged, not ours, or of another model.
+    """
+    shown = os.path.basename(path)
+    try:
+        with open(path + ".sha256", encoding="ascii") as handle:
+            wanted = handle.read().strip()
+        found = sha256(path)
+    except OSError as error:
+        raise TaskError("checkpoint", "cannot be read: %s" % error.strerror, where=shown) from error
+    if found != wanted:
+        raise TaskError("checkpoint", "sha256 is %s…, the one written beside it says %s…: damaged or replaced" % (
+            found[:4], wanted[:4]), where=shown, hint="restore from an earlier one, this was not loaded")
+    try:
+        parts = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise TaskError("checkpoint", "cannot be loaded with weights_only=True: %s" % _first_line(error),
+                        where=shown, hint="this was not loaded") from error
+    manifest = parts.get("manifest", {}) if isinstance(parts, dict) else {}
+    if manifest.get("format") != FORMAT:
+        raise TaskError("checkpoint", "is not a checkpoint written by peakmark", where=shown)
+    _apply(session, parts, shown)
+
+
+def _apply(session, parts, shown):
+    try:
+        session.model.load_state_dict(parts["model"])
+        session.optimizer.load_state_dict(parts["optimizer"])
+        if session.setting.scaler is not None:
+            session.setting.scaler.load_state_dict(parts["scaler"])
+        if session.scheduler is not None:
+            session.scheduler.load_state_dict(parts["scheduler"])
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise TaskError("checkpoint", "is of another model, optimizer or precision: %s" % _first_line(error),
+                        where=shown) from error
+    session.index = parts["manifest"]["next_batch"]
+    _restore_rng(parts["rng"])
+
+
+def _rng():
+    state = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        name, keys, place, has_gauss, gauss = numpy.random.get_state()
+        state["numpy"] = {"alg": name, "keys": torch.from_numpy(keys.astype("int64")), "pos": place,
+                          "has_gauss": has_gauss, "gauss": gauss}
+    return state
+
+
+def _restore_rng(state):
+    torch.set_rng_state(state["torch"])
+    random.setstate(state["python"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy" in state:
+        saved = state["numpy"]
+        numpy.random.set_state((saved["alg"], saved["keys"].numpy().astype("uint32"), saved["pos"],
+                                saved["has_gauss"], saved["gauss"]))
+
+
+def sha256(path):
+    """Hex digest of a file, read in pieces."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        for piece in iter(lambda: handle.read(1 << 20), b""):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def tensor_bytes(value):
+    """Bytes of the tensors in a nested structure."""
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        return sum(tensor_bytes(one) for one in value.values())
+    if isinstance(value, (list, tuple)):
+        return sum(tensor_bytes(one) for one in value)
+    return 0
+
+
+def tensor_digest(tensors):
+    """SHA-256 over the bytes of tensors, in order: equal only when every bit is."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        flat = tensor.detach().to("cpu").contiguous()
+        # string_at, because a storage's own iteration makes a Python integer of every byte
+        digest.update(ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()))
+    return digest.hexdigest()
+
+
+def parameter_digest(session):
+    """Digest of every parameter and buffer of the session's model."""
+    return tensor_digest([*session.model.parameters(), *session.model.buffers()])
+
+
+def _first_line(error):
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]

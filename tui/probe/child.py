@@ -1,0 +1,115 @@
+"""The measuring child from its start to its last event.
+
+Order matters: the lifeline and the journal come before torch, so that a slow or failing import is seen and an
+orphan never lives; the user's code comes last.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+
+from . import lifeline
+from .faults import TaskError, describe
+from .journal import JOURNAL_LOST, Journal
+from .protocol import Finished, PhaseEntered, Plan, ProtocolError, Started
+
+OLDEST_TORCH = (2, 6)
+"""Older ones lack hooks and statistics that are read here, and are refused with a sentence."""
+
+
+class Reporter:
+    """What a task writes to: events go to the journal, phases are remembered for the sentence of a failure."""
+
+    def __init__(self, journal):
+        self._journal = journal
+        self.phase = "start"
+
+    def __call__(self, event):
+        """Append any event of the protocol."""
+        self._journal.add(event)
+
+    def enter(self, phase, iteration=None, micro=None):
+        """Enter a phase, and say so."""
+        self.phase = phase
+        self._journal.add(PhaseEntered(phase, iteration, micro))
+
+    def note(self, phase):
+        """Remember a phase without writing: used inside timed iterations."""
+        self.phase = phase
+
+    def sync(self):
+        """Keep what was written even if the machine goes down."""
+        self._journal.sync()
+
+
+def main(plan_path):
+    """Run the plan; returns the process's exit code (0 also for a failure that was told in the journal)."""
+    faulthandler.enable()
+    try:
+        with open(plan_path, encoding="utf-8") as handle:
+            plan = Plan.load(handle.read())
+    except (OSError, ProtocolError) as error:
+        sys.stderr.write("cannot read the plan: %s\n" % error)
+        return 2
+    lifeline.hold(plan.parent)
+    # SIGTERM ends the process at once: the journal is appended line by line, nothing is lost by it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    nice = _renice(plan.nice)
+    journal = Journal(plan.journal)
+    report = Reporter(journal)
+    try:
+        _run(plan, report, nice)
+    except BaseException as error:  # noqa: B036 - whatever ends a task must be told, exits included
+        traceback.print_exc()
+        roots = [plan.folder, os.path.dirname(plan.workload.get("path", "") or "")]
+        report(describe(error, [os.path.realpath(root) for root in roots if root], report.phase, sys.executable))
+    report.sync()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Not a normal interpreter exit: user threads or a full device must not turn a finished task into a hang.
+    os._exit(JOURNAL_LOST if journal.lost else 0)
+
+
+def _run(plan, report, nice):
+    torch_version = _import_torch()
+    import torch
+
+    report(Started(plan.task, os.getpid(), os.getsid(0), sys.version.split()[0], torch_version, nice,
+                   torch.get_num_threads()))
+    if _numbers(torch_version) < OLDEST_TORCH:
+        raise TaskError(
+            "environment",
+            "%s has torch %s; peakmark needs %d.%d or newer" % (sys.executable, torch_version, *OLDEST_TORCH),
+            hint="upgrade torch there (nothing was installed or changed)",
+        )
+    from . import tasks
+
+    tasks.run(plan, report)
+    report(Finished())
+
+
+def _import_torch():
+    try:
+        import torch
+    except ImportError as error:
+        raise TaskError(
+            "environment",
+            "%s cannot import torch: %s" % (sys.executable, error),
+            hint="install torch there, or name another interpreter as environment.python in the project's "
+            ".local.toml",
+        ) from error
+    return torch.__version__
+
+
+def _numbers(version):
+    parts = version.split("+")[0].split(".")
+    return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts[:2])
+
+
+def _renice(wanted):
+    try:
+        return os.nice(max(0, wanted - os.nice(0)))
+    except OSError:
+        return os.nice(0)

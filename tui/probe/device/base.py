@@ -1,0 +1,116 @@
+"""What a device must be able to say about itself; the parts that are the same everywhere."""
+
+import os
+import platform
+import sys
+
+import torch
+
+
+class Device:
+    """A device that is measured.  Bytes are exact integers; unknown is None with a reason."""
+
+    kind = ""
+    """``cpu`` or ``cuda``: the device type for torch."""
+    torch_device = None
+    allocated_source = ""
+    """Where ``allocated`` is read."""
+    prefetch = False
+    """Whether host batches are made before an iteration starts, so that making them overlaps with nothing."""
+
+    def sync(self):
+        """Wait for all queued work."""
+        raise NotImplementedError
+
+    def allocated(self):
+        """Tensor-allocated bytes now, or None; cheap enough for every phase of every iteration."""
+        raise NotImplementedError
+
+    def settle(self, known_bytes):
+        """Told once, between iterations, how many bytes of tensors are alive: fixes what is not tensors."""
+
+    def reset_peaks(self):
+        """Start new peaks for the next ``readings``."""
+        raise NotImplementedError
+
+    def readings(self, phase):
+        """ReadingTaken events for what can be read now, peaks since ``reset_peaks`` included."""
+        raise NotImplementedError
+
+    def sample_operators(self):
+        """A context in which readings that have no peak of their own are sampled after every operator."""
+        raise NotImplementedError
+
+    def stopwatch(self):
+        """A new Stopwatch."""
+        raise NotImplementedError
+
+    def recorder(self):
+        """A new recorder of allocation events: ``start()``, then ``stop()`` gives an ``allocations.Record``."""
+        raise NotImplementedError
+
+    def limit(self, nbytes, slack=0):
+        """Hold this process to ``nbytes`` in all, plus ``slack``; returns what was set, or None with no limit."""
+        raise NotImplementedError
+
+    def lift_limit(self):
+        """Undo ``limit`` before anything is said about a failure."""
+
+    def facts(self):
+        """(facts, unknown) for protocol.EnvironmentSeen."""
+        facts = {
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "platform": "%s %s" % (platform.system(), platform.release()),
+            "threads": torch.get_num_threads(),
+            "allocator": os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or "",
+            "container": container(),
+        }
+        libc = platform.libc_ver()
+        unknown = {}
+        if libc[0] == "glibc":
+            facts["glibc"] = libc[1]
+        else:
+            unknown["glibc"] = "this interpreter is not linked to glibc"
+        return facts, unknown
+
+
+class Stopwatch:
+    """Times whole iterations.  ``begin``, any number of ``pause``/``resume`` around data, ``end``."""
+
+    def begin(self):
+        """An iteration starts."""
+
+    def pause(self):
+        """What follows is not part of the iteration."""
+
+    def resume(self):
+        """The iteration goes on."""
+
+    def end(self):
+        """The iteration is complete (its work may still be queued)."""
+
+    def finished(self):
+        """Milliseconds of the iterations that are known to be complete since the last call, in order."""
+        return []
+
+    def finish(self):
+        """Wait for the rest; milliseconds of those not yet given."""
+        return []
+
+
+def container():
+    """``docker``, ``podman``, ``apptainer``, ... or "" when nothing says so."""
+    if os.path.exists("/.dockerenv"):
+        return "docker"
+    if os.path.exists("/run/.containerenv"):
+        return "podman"
+    for name in ("APPTAINER_NAME", "SINGULARITY_NAME"):
+        if os.environ.get(name):
+            return "apptainer"
+    return os.environ.get("container", "")
+
+
+def running_on_linux():
+    """Whether /proc and glibc calls can be expected."""
+    return sys.platform == "linux"

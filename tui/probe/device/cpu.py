@@ -1,0 +1,189 @@
+"""The CPU as a device: the process's own memory is what a measurement uses."""
+
+import resource
+import time
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..protocol import ReadingTaken
+from .base import Device, Stopwatch
+from .heap import Heap, data_bytes
+
+MEANING = {
+    "heap_in_use": "blocks that malloc has handed out, Python and libraries included",
+    "heap_reserved": "what malloc holds from the kernel, Python and libraries included",
+    "process": "resident memory of the measuring process at its peak",
+    "host_total": "memory of this machine, or what the control group allows",
+}
+
+
+class CpuDevice(Device):
+    """See ``base.Device``."""
+
+    kind = "cpu"
+    allocated_source = "heap in use less what is not tensors, fixed after the first iteration"
+
+    def __init__(self):
+        self.torch_device = torch.device("cpu")
+        self.heap = Heap()
+        self._not_tensors = self.heap.in_use()
+        self._reserved_peak = 0
+        self._in_use_peak = 0
+        self._old_limit = None
+
+    def sync(self):
+        """Nothing is queued on a CPU."""
+
+    def allocated(self):
+        """See ``base.Device``; agrees with the sum of tensors to about 0.2 MiB once settled."""
+        in_use = self.heap.in_use()
+        return None if in_use is None else max(0, in_use - self._not_tensors)
+
+    def settle(self, known_bytes):
+        """See ``base.Device``."""
+        in_use = self.heap.in_use()
+        if in_use is not None:
+            self._not_tensors = in_use - known_bytes
+
+    def reset_peaks(self):
+        """See ``base.Device``."""
+        self.heap.restart_peak()
+        self._reserved_peak = self._in_use_peak = 0
+        self._sample()
+
+    def _sample(self):
+        reserved, in_use = self.heap.reserved(), self.heap.in_use()
+        if reserved is not None:
+            self._reserved_peak = max(self._reserved_peak, reserved)
+            self._in_use_peak = max(self._in_use_peak, in_use)
+
+    def readings(self, phase):
+        """heap_in_use, heap_reserved and process of this phase."""
+        self._sample()
+        _, peak = self.heap.resident()
+        no_heap = "" if self._reserved_peak else "this C library has no mallinfo2"
+        no_proc = "" if peak is not None else "/proc/self/status cannot be read"
+        source = "VmRSS, sampled" if self.heap.sampled else "VmHWM, the kernel's peak"
+        return [
+            ReadingTaken("heap_in_use", phase, self._in_use_peak or None, "mallinfo2, after every operator",
+                         MEANING["heap_in_use"], no_heap),
+            ReadingTaken("heap_reserved", phase, self._reserved_peak or None, "mallinfo2, after every operator",
+                         MEANING["heap_reserved"], no_heap),
+            ReadingTaken("process", phase, peak, source, MEANING["process"], no_proc),
+        ]
+
+    def sample_operators(self):
+        """See ``base.Device``."""
+        return _SampleHeap(self._sample)
+
+    def stopwatch(self):
+        """See ``base.Device``."""
+        return CpuStopwatch()
+
+    def recorder(self):
+        """See ``base.Device``."""
+        from ..record_cpu import CpuRecorder
+
+        return CpuRecorder()
+
+    def limit(self, nbytes, slack=0):
+        """Hold the process's resident memory to ``nbytes`` by limiting how far its data may still grow.
+
+        Untouched pages count too, so the limit is reached a little early, never late.
+        """
+        _warm_up()
+        resident, _ = self.heap.resident()
+        mapped = data_bytes()
+        if resident is None or mapped is None:
+            return None
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        self._old_limit = (soft, hard)
+        wanted = mapped + max(0, nbytes + slack - resident)
+        if hard != resource.RLIM_INFINITY:
+            wanted = min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+        return nbytes
+
+    def lift_limit(self):
+        """See ``base.Device``."""
+        if self._old_limit is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, self._old_limit)
+            self._old_limit = None
+
+    def facts(self):
+        """See ``base.Device``."""
+        facts, unknown = super().facts()
+        facts["device"] = cpu_name()
+        facts["device_id"] = "cpu"
+        facts["capability"] = torch.backends.cpu.get_cpu_capability()
+        unknown["driver"] = "the CPU needs none"
+        unknown["cuda"] = "not used"
+        return facts, unknown
+
+
+class CpuStopwatch(Stopwatch):
+    """A CPU iteration is over when its last call returns."""
+
+    def __init__(self):
+        self._done = []
+        self._before = 0
+        self._since = 0
+
+    def begin(self):
+        """See ``base.Stopwatch``."""
+        self._before = 0
+        self._since = time.perf_counter_ns()
+
+    def pause(self):
+        """See ``base.Stopwatch``."""
+        self._before += time.perf_counter_ns() - self._since
+
+    def resume(self):
+        """See ``base.Stopwatch``."""
+        self._since = time.perf_counter_ns()
+
+    def end(self):
+        """See ``base.Stopwatch``."""
+        self._done.append((self._before + time.perf_counter_ns() - self._since) / 1e6)
+
+    def finished(self):
+        """See ``base.Stopwatch``."""
+        done, self._done = self._done, []
+        return done
+
+    finish = finished
+
+
+class _SampleHeap(TorchDispatchMode):
+    def __init__(self, sample):
+        super().__init__()
+        self._look = sample
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        self._look()
+        return out
+
+
+def _warm_up():
+    # What torch loads at its first backward and step must not be refused by the limit as if it were the model.
+    layer = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.AdamW(layer.parameters())
+    layer(torch.zeros(1, 8)).sum().backward()
+    optimizer.step()
+    torch.mm(torch.zeros(256, 256), torch.zeros(256, 256))
+
+
+def cpu_name():
+    """The CPU's model name as the kernel says it, or the machine's architecture."""
+    import platform
+
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as handle:
+            for line in handle:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.machine() or "CPU"

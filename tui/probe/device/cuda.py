@@ -1,0 +1,147 @@
+"""An NVIDIA GPU as torch sees it from inside the measuring process."""
+
+import os
+
+import torch
+
+from ..faults import TaskError
+from ..protocol import ReadingTaken
+from .base import Device, Stopwatch
+
+MEANING = {
+    "requested": "bytes as the program asked the allocator for them",
+    "tensor_allocated": "after rounding and unsplit tails: max_memory_allocated()",
+    "allocator_reserved": "what the caching allocator holds from the driver: max_memory_reserved()",
+    "device_used": "used on the whole device, contexts and other processes included",
+    "device_total": "memory of the whole device",
+}
+
+
+class CudaDevice(Device):
+    """See ``base.Device``.  The device is the one visible whose UUID matches, else the first."""
+
+    kind = "cuda"
+    allocated_source = "memory_stats, inside"
+    prefetch = True
+
+    def __init__(self, uuid=""):
+        if torch.version.cuda is None:
+            raise TaskError("environment", "this torch (%s) is built without CUDA" % torch.__version__,
+                            hint="install a CUDA build there, or set environment.device to cpu")
+        if not torch.cuda.is_available():
+            raise TaskError("environment", "torch %s finds no usable CUDA device" % torch.__version__,
+                            hint="peakmark doctor says what the driver answers")
+        self.index = self._find(uuid)
+        self.torch_device = torch.device("cuda", self.index)
+        torch.cuda.set_device(self.index)
+
+    @staticmethod
+    def _find(uuid):
+        if not uuid:
+            return 0
+        have = []
+        for index in range(torch.cuda.device_count()):
+            own = str(getattr(torch.cuda.get_device_properties(index), "uuid", ""))
+            have.append(own)
+            if own and uuid.lower().replace("gpu-", "").startswith(own.lower().replace("gpu-", "")):
+                return index
+        if uuid.startswith("MIG-") and len(have) == 1:
+            return 0  # a MIG slice is the one device that its process sees
+        raise TaskError("environment", "device %s is not among those torch sees (%s)" % (uuid, ", ".join(have)))
+
+    def sync(self):
+        """See ``base.Device``."""
+        torch.cuda.synchronize(self.index)
+
+    def allocated(self):
+        """See ``base.Device``."""
+        return torch.cuda.memory_allocated(self.index)
+
+    def reset_peaks(self):
+        """See ``base.Device``."""
+        torch.cuda.reset_peak_memory_stats(self.index)
+
+    def readings(self, phase):
+        """requested, tensor_allocated, allocator_reserved, device_used and device_total."""
+        stats = torch.cuda.memory_stats(self.index)
+        free, total = torch.cuda.mem_get_info(self.index)
+        found = []
+        for name, key in (("requested", "requested_bytes.all.peak"),
+                          ("tensor_allocated", "allocated_bytes.all.peak"),
+                          ("allocator_reserved", "reserved_bytes.all.peak")):
+            value = stats.get(key)
+            found.append(ReadingTaken(name, phase, value, "memory_stats " + key, MEANING[name],
+                                      "" if value is not None else "this torch keeps no %s" % key))
+        found.append(ReadingTaken("device_used", phase, total - free, "mem_get_info, whole device",
+                                  MEANING["device_used"]))
+        found.append(ReadingTaken("device_total", phase, total, "mem_get_info", MEANING["device_total"]))
+        return found
+
+    def sample_operators(self):
+        """See ``base.Device``: the allocator keeps its own peaks."""
+        import contextlib
+
+        return contextlib.nullcontext()
+
+    def stopwatch(self):
+        """See ``base.Device``."""
+        return CudaStopwatch()
+
+    def recorder(self):
+        """See ``base.Device``."""
+        from ..record_cuda import CudaRecorder
+
+        return CudaRecorder(self.index)
+
+    def limit(self, nbytes, slack=0):
+        """Cap the allocator, so that this process cannot take memory from other people's jobs."""
+        _, total = torch.cuda.mem_get_info(self.index)
+        torch.cuda.set_per_process_memory_fraction(min(1.0, (nbytes + slack) / total), self.index)
+        return nbytes
+
+    def facts(self):
+        """See ``base.Device``."""
+        facts, unknown = super().facts()
+        properties = torch.cuda.get_device_properties(self.index)
+        facts["device"] = properties.name
+        facts["device_total_bytes"] = properties.total_memory
+        facts["cuda"] = torch.version.cuda
+        facts["capability"] = "%d.%d" % (properties.major, properties.minor)
+        uuid = str(getattr(properties, "uuid", ""))
+        facts["device_id"] = uuid if uuid.startswith(("GPU-", "MIG-")) else "GPU-" + uuid
+        if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-"):
+            facts["device_id"] = os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0]
+        unknown["driver"] = "read by NVML, outside this process"
+        return facts, unknown
+
+
+class CudaStopwatch(Stopwatch):
+    """An event at each edge, read only once the device has passed it: nothing is synchronised while it runs."""
+
+    def __init__(self):
+        self._open = None
+        self._pairs = []
+
+    def begin(self):
+        """See ``base.Stopwatch``."""
+        self._open = torch.cuda.Event(enable_timing=True)
+        self._open.record()
+
+    def end(self):
+        """See ``base.Stopwatch``."""
+        closed = torch.cuda.Event(enable_timing=True)
+        closed.record()
+        self._pairs.append((self._open, closed))
+
+    def finished(self):
+        """See ``base.Stopwatch``."""
+        done = []
+        while self._pairs and self._pairs[0][1].query():
+            begun, closed = self._pairs.pop(0)
+            done.append(begun.elapsed_time(closed))
+        return done
+
+    def finish(self):
+        """See ``base.Stopwatch``: the one synchronisation."""
+        torch.cuda.synchronize()
+        return self.finished()

@@ -1,0 +1,97 @@
+"""Turning what goes wrong in a child into one sentence for a person.
+
+``TaskError`` is raised on purpose; everything else that a user's workload raises is described by the innermost
+frame that lies in the user's own files.
+"""
+
+import os
+import re
+import traceback
+
+from .protocol import Failed
+
+_ALLOCATE = re.compile(r"(?:tried to allocate|Tried to allocate) ([0-9.]+) ?(bytes|B|KiB|MiB|GiB)?")
+_UNITS = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, None: 1}
+
+
+class TaskError(Exception):
+    """The task cannot go on; ``kind`` is one of those that ``protocol.Failed`` lists."""
+
+    def __init__(self, kind, sentence, where="", hint="", **details):
+        super().__init__(sentence)
+        self.kind = kind
+        self.sentence = sentence
+        self.where = where
+        self.hint = hint
+        self.details = details
+
+
+class MemoryLimit(MemoryError):
+    """The child's own limit was reached before the device's."""
+
+
+def is_out_of_memory(error):
+    """Whether ``error`` says that an allocation failed, on any device and any torch from 2.1 on."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if isinstance(error, MemoryError) or "OutOfMemoryError" in names:
+        return True
+    text = str(error)
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in text or "std::bad_alloc" in text or "out of memory" in text
+    )
+
+
+def asked_bytes(error):
+    """Bytes that the failed allocation asked for, as the error's text says them, or None."""
+    found = _ALLOCATE.search(str(error))
+    if not found:
+        return None
+    return int(float(found.group(1)) * _UNITS[found.group(2)])
+
+
+def place(error, roots):
+    """``file:line`` of the innermost frame in the user's files (below ``roots``), or ""."""
+    frames = traceback.extract_tb(error.__traceback__)
+    for frame in reversed(frames):
+        path = os.path.realpath(frame.filename)
+        for root in roots:
+            if root and (path == root or path.startswith(root.rstrip(os.sep) + os.sep)):
+                if "site-packages" not in path:
+                    return "%s:%s" % (os.path.relpath(path, _folder(root)), frame.lineno)
+    return ""
+
+
+def _folder(root):
+    return root if os.path.isdir(root) else os.path.dirname(root)
+
+
+def one_line(error, limit=300):
+    """The error's own words on one line, without memory addresses."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = re.sub(r" at 0x[0-9a-f]+", "", text)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def describe(error, roots, phase, python):
+    """The ``Failed`` event for any exception that ended a task."""
+    if isinstance(error, TaskError):
+        return Failed(error.kind, error.sentence, error.where, error.hint, phase, dict(error.details))
+    where = place(error, roots)
+    if is_out_of_memory(error):
+        return Failed("out-of-memory", one_line(error), where, "", phase, {"asked_bytes": asked_bytes(error)})
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return Failed(
+            "workload",
+            "No module named '%s' in %s" % (error.name, python),
+            where,
+            "install it there, or name another interpreter as environment.python in the project's .local.toml",
+            phase,
+        )
+    if isinstance(error, SyntaxError) and error.filename:
+        return Failed("workload", "not valid Python: %s" % error.msg, "%s:%s" % (
+            os.path.basename(error.filename), error.lineno), "", phase)
+    said = "%s: %s" % (type(error).__name__, one_line(error))
+    if isinstance(error, SystemExit):
+        said = "it called exit(%r), which ends the measurement" % (error.code,)
+    hint = "" if where else "the whole traceback is in the log beside the journal"
+    return Failed("workload" if where else "internal", said, where, hint, phase)

@@ -1,0 +1,69 @@
+"""Building the optimizer that the spec names."""
+
+import importlib
+
+import torch
+
+from .faults import TaskError
+
+
+def build(spec, workload, model):
+    """(optimizer, scheduler or None) for the parameters that need gradients.
+
+    ``spec`` is Plan.optimizer.  The workload's own ``optimizer(model)`` wins over it.
+
+    Raises:
+        TaskError: no such class, arguments that it refuses, an implementation that it does not have.
+    """
+    if workload.has("optimizer"):
+        made = workload.call("optimizer", model=model)
+        optimizer, scheduler = made if isinstance(made, (tuple, list)) else (made, None)
+        if not hasattr(optimizer, "step"):
+            raise TaskError("workload", "optimizer(model) gave %s, which has no step()" % type(
+                optimizer).__name__, where=workload._line("optimizer"))
+        return optimizer, scheduler
+    cls = find(spec["name"])
+    args = dict(spec.get("args") or {})
+    args = {key: tuple(value) if isinstance(value, list) else value for key, value in args.items()}
+    args.update(_implementation(spec.get("implementation", "default")))
+    trained = [one for one in model.parameters() if one.requires_grad]
+    if not trained:
+        raise TaskError("workload", "no parameter needs a gradient, so there is nothing to train")
+    try:
+        return cls(trained, **args), None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TaskError("workload", "workload.optimizer: %s refuses its arguments: %s" % (
+            spec["name"], error)) from error
+
+
+def find(name):
+    """The class named ``package.module.Class`` or ``module:Class``."""
+    module_name, _, cls_name = name.partition(":") if ":" in name else name.rpartition(".")
+    try:
+        cls = getattr(importlib.import_module(module_name), cls_name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise TaskError("workload", "workload.optimizer.name = %r cannot be found: %s" % (name, error),
+                        hint="such as torch.optim.AdamW, or module:Class") from error
+    return cls
+
+
+def _implementation(kind):
+    return {
+        "default": {},
+        "foreach": {"foreach": True},
+        "fused": {"fused": True},
+        "loop": {"foreach": False},
+    }[kind]
+
+
+def state_tensors(optimizer):
+    """Every tensor in the optimizer's state, as (parameter index, key, tensor)."""
+    found = []
+    for place, state in enumerate(getattr(optimizer, "state", {}).values()):
+        if isinstance(state, dict):
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor):
+                    found.append((place, key, value))
+                elif isinstance(value, (list, tuple)):
+                    found += [(place, key, one) for one in value if isinstance(one, torch.Tensor)]
+    return found

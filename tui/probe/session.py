@@ -1,0 +1,130 @@
+"""A model, its optimizer and its data, built as the plan says and ready to iterate."""
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
+
+from . import device as devices
+from . import iteration, optimizers, workload
+from .faults import TaskError
+from .setting import Setting
+from .tracker import storages
+
+
+class Session:
+    """What every task works with.  Building enters the phases ``build`` and ``optimizer`` of ``report``."""
+
+    def __init__(self, plan, report, observe=None):
+        self.plan = plan
+        self.report = report
+        self.device = devices.open_device(plan.device)
+        self.setting = Setting(plan.precision, self.device.kind)
+        self.micro = plan.batch["micro"]
+        self.accumulate = plan.batch.get("accumulate", 1)
+        self.length = plan.batch.get("length")
+        self.clip_norm = plan.optimizer.get("clip_norm")
+        self.workload = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
+        if plan.step.get("compile"):
+            raise TaskError("unsupported", "workload.step.compile = true cannot be measured by this version",
+                            hint="set it to false")
+        self._enter = observe or (lambda phase, micro=None: None)
+        torch.manual_seed(plan.seed)
+        report.enter("build")
+        self._enter("build", None)
+        self.model = self.setting.prepare(self.workload.build()).to(self.device.torch_device)
+        recompute(self.model, plan.step.get("checkpoint") or ())
+        self.model.train()
+        report.enter("optimizer")
+        self._enter("optimizer", None)
+        self.optimizer, self.scheduler = optimizers.build(plan.optimizer, self.workload, self.model)
+        torch.manual_seed(plan.seed + 1)
+        self.run = iteration.Run(self, self._on_phase)
+        self.index = 0
+        """Index of the next micro-batch of the training stream: the data position."""
+        self.tokens = None
+        self.waited_s = 0.0
+
+    def _on_phase(self, phase, micro):
+        self._enter(phase, micro)
+
+    def observe(self, enter):
+        """Tell phases of the coming iterations to ``enter(phase, micro)``."""
+        self._enter = enter
+
+    def host_batches(self):
+        """The next ``accumulate`` micro-batches on the host, made one at a time; counts tokens as it goes."""
+        self.tokens = None
+        for _ in range(self.accumulate):
+            batch = self.workload.batch(self.micro, self.index, "train", self.length, self.plan.seed)
+            self.index += 1
+            counted = iteration.count_tokens(batch, self.plan.batch.get("tokens"))
+            if counted is not None:
+                self.tokens = (self.tokens or 0) + counted
+            yield self.setting.batch(batch)
+            del batch
+
+    def to_device(self, batch):
+        """``batch`` with its tensors on the device; nothing is copied where they already are."""
+        target = self.device.torch_device
+        return pytree.tree_map_only(torch.Tensor, lambda one: one.to(target, non_blocking=True), batch)
+
+    def iterate(self, batches=None):
+        """One complete iteration; returns the mean loss as a tensor, still on the device."""
+        run = self.run
+        run.start(self.host_batches() if batches is None else batches)
+        if self.workload.has("step"):
+            value = self.workload.call("step", run=run)
+            if isinstance(value, torch.Tensor) and not run.losses:
+                run.losses.append(value.detach().mean())
+        else:
+            iteration.default_step(run)
+        return run.mean_loss()
+
+    def known_bytes(self):
+        """Bytes of the tensors that are alive between iterations: weights, buffers, gradients, optimizer state."""
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        tensors += [one.grad for one in self.model.parameters() if one.grad is not None]
+        tensors += [one for _, _, one in optimizers.state_tensors(self.optimizer)]
+        return sum(one.untyped_storage().nbytes() for _, one in storages(tensors))
+
+    def validate(self):
+        """The workload's metric over the validation batches: a float."""
+        count = (self.plan.quality or {}).get("batches") or 8
+        batches = (self.to_device(self.setting.batch(
+            self.workload.batch(self.micro, place, "valid", self.length, self.plan.seed))) for place in range(count))
+        self.model.eval()
+        try:
+            with torch.no_grad(), self.setting.context():
+                if self.workload.has("metric"):
+                    return float(self.workload.call("metric", model=self.model, batches=batches))
+                total = torch.zeros((), dtype=torch.float64)
+                for batch in batches:
+                    total += self.workload.loss(self.model, batch).detach().double().cpu()
+                return float(total / count)
+        finally:
+            self.model.train()
+
+
+def recompute(model, class_names):
+    """Wrap the forward of every module of these classes so that its activations are recomputed.
+
+    Raises:
+        TaskError: a class that the model does not have.
+    """
+    for name in class_names:
+        found = [one for one in model.modules() if type(one).__name__ == name]
+        if not found:
+            have = sorted({type(one).__name__ for one in model.modules()})
+            raise TaskError("workload", "workload.step.checkpoint names %s, which the model does not have" % name,
+                            hint="it has %s" % ", ".join(have[:12]))
+        for module in found:
+            module.forward = _recomputed(module.forward)
+
+
+def _recomputed(forward):
+    def wrapped(*args, **kwargs):
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
+
+    return wrapped

@@ -1,0 +1,112 @@
+"""Precision settings as they are applied, and as they turn out inside.
+
+What is asked for and what happens differ: the first layer's output dtype, the autocast state, the scaler and the
+matmul precision are read from inside a running forward.
+"""
+
+import contextlib
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .faults import TaskError
+
+_SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
+LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+
+
+class Setting:
+    """One of protocol.SETTINGS on one kind of device ("cpu" or "cuda")."""
+
+    def __init__(self, name, device_type):
+        self.name = name
+        self.device_type = device_type
+        self.autocast_dtype = {"bf16-autocast": torch.bfloat16, "fp16-autocast": torch.float16}.get(name)
+        self.weight_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name, torch.float32)
+        self.scaler = None
+        self.seen = {}
+        if name not in ("fp32", "tf32", "bf16-autocast", "fp16-autocast", "bf16", "fp16"):
+            raise TaskError("unsupported", "precision %r is not a setting that can be measured" % name)
+        if name == "tf32" and not _has_tf32(device_type):
+            raise TaskError("unsupported", "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer; "
+                            "this is %s" % _device_words(device_type))
+
+    def prepare(self, model):
+        """Set the process's switches and convert the model's floating-point weights where the setting says so."""
+        torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
+        if self.device_type == "cuda":
+            torch.backends.cudnn.allow_tf32 = self.name == "tf32"
+        if self.weight_dtype != torch.float32:
+            model.to(self.weight_dtype)
+        if self.name == "fp16-autocast":
+            self.scaler = torch.amp.GradScaler(self.device_type)
+        return model
+
+    def context(self):
+        """Entered around every forward and loss."""
+        if self.autocast_dtype is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device_type, dtype=self.autocast_dtype)
+
+    def batch(self, batch):
+        """The batch with its floating-point tensors in the weights' dtype."""
+        if self.weight_dtype == torch.float32:
+            return batch
+        return pytree.tree_map_only(
+            torch.Tensor, lambda leaf: leaf.to(self.weight_dtype) if leaf.is_floating_point() else leaf, batch
+        )
+
+    def watch(self, model):
+        """Record what one forward really does; returns a function that stops watching."""
+
+        def look(module, args, out):
+            if isinstance(out, torch.Tensor):
+                self.seen.setdefault("layer", type(module).__name__.lower())
+                self.seen.setdefault("output", out.dtype)
+                self.seen.setdefault("weight", module.weight.dtype)
+
+        hooks = [one.register_forward_hook(look) for one in model.modules() if isinstance(one, LAYERS)]
+
+        def stop():
+            for hook in hooks:
+                hook.remove()
+
+        return stop
+
+    def effective(self):
+        """What was seen, in words: "bf16 linear, fp32 weights, emulated: ..."."""
+        words = []
+        if self.seen:
+            words.append("%s %s" % (_SHORT.get(self.seen["output"], str(self.seen["output"])), self.seen["layer"]))
+            words.append("%s weights" % _SHORT.get(self.seen["weight"], str(self.seen["weight"])))
+        else:
+            words.append("no linear or convolution layer was seen")
+        if self.scaler is not None:
+            words.append("scaler %s" % ("on" if self.scaler.is_enabled() else "off"))
+        if self.device_type == "cuda":
+            words.append("TF32 %s" % ("on" if torch.backends.cuda.matmul.allow_tf32 else "off"))
+        if self.is_emulated():
+            words.append("emulated: no native instructions here")
+        return ", ".join(words)
+
+    def is_emulated(self):
+        """Whether the low-precision arithmetic of this setting has no native support on the device."""
+        low = self.autocast_dtype or (self.weight_dtype if self.weight_dtype != torch.float32 else None)
+        if low is None:
+            return False
+        if self.device_type == "cuda":
+            return low == torch.bfloat16 and torch.cuda.get_device_capability()[0] < 8
+        try:
+            native = (torch.ops.mkldnn._is_mkldnn_bf16_supported() if low == torch.bfloat16
+                      else torch.ops.mkldnn._is_mkldnn_fp16_supported())
+        except (AttributeError, RuntimeError):
+            return False
+        return not native
+
+
+def _has_tf32(device_type):
+    return device_type == "cuda" and torch.cuda.get_device_capability()[0] >= 8
+
+
+def _device_words(device_type):
+    return torch.cuda.get_device_name() if device_type == "cuda" else "a CPU"

@@ -1,0 +1,26 @@
+"""Count the model's parameters, on the meta device where the model allows it."""
+
+import torch
+
+from .. import inventory, workload
+from ..faults import TaskError
+from ..protocol import ResultReady
+
+
+def run(plan, report):
+    """See the module."""
+    report.enter("build")
+    torch.manual_seed(plan.seed)
+    source = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
+    unknown = {}
+    try:
+        with torch.device("meta"):
+            model = source.build()
+    except TaskError:
+        raise
+    except Exception as error:
+        unknown["meta"] = "cannot be built on the meta device: %s" % type(error).__name__
+        model = source.build()
+    table = inventory.take(model, source.groups)
+    table["unknown"] = unknown
+    report(ResultReady("inventory", table))

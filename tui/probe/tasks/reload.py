@@ -1,0 +1,17 @@
+"""The other half of Verify: a fresh process loads the checkpoint and takes the next step."""
+
+from .. import checkpoint
+from ..protocol import CheckDone, ResultReady
+from ..session import Session
+
+
+def run(plan, report):
+    """See the module."""
+    session = Session(plan, report)
+    report.enter("restore")
+    path = plan.extra["checkpoint"]
+    checkpoint.load(session, path)
+    report(CheckDone("loaded", "checkpoint", "loaded, weights_only=True", "pass",
+                     "sha256 %s, every entry used once" % checkpoint.sha256(path)[:4]))
+    loss = float(session.iterate())
+    report(ResultReady("fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}))

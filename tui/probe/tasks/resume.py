@@ -1,0 +1,54 @@
+"""A run that saves, is killed from outside, or goes on from a checkpoint: the pieces of a restore rehearsal.
+
+``plan.extra``: ``load`` (a checkpoint to go on from, or None), ``save_after`` (iterations, or None),
+``checkpoint`` (where to save); ``plan.iterations`` is the iteration to run up to.
+"""
+
+import time
+
+from .. import checkpoint
+from ..iteration import tensors_of
+from ..protocol import EnvironmentSeen, IterationDone, ResultReady
+from ..session import Session
+
+
+def run(plan, report):
+    """See the module."""
+    begun = time.monotonic()
+    session = Session(plan, report)
+    report(EnvironmentSeen(*session.device.facts()))
+    loaded_s = None
+    if plan.extra.get("load"):
+        report.enter("restore")
+        session.device.reset_peaks()
+        checkpoint.load(session, plan.extra["load"])
+        loaded_s = time.monotonic() - begun
+    samples, losses = [], []
+
+    def watched():
+        for batch in session.host_batches():
+            samples.append(checkpoint.tensor_digest(tensors_of(batch)))
+            yield batch
+            del batch
+
+    first = session.index // session.accumulate
+    for index in range(first, plan.iterations):
+        loss = float(session.iterate(watched()))
+        losses.append(loss.hex())
+        report(IterationDone(index, "timed", None, loss, session.micro * session.accumulate))
+        if plan.extra.get("save_after") == index + 1:
+            report.enter("save")
+            sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
+            report(ResultReady("checkpoint", {"path": plan.extra["checkpoint"], "sha256": digest, "bytes": total,
+                                              "parts": sizes, "seconds": 0.0}))
+            report.enter("forward")
+    for reading in session.device.readings("restore"):
+        report(reading)
+    report(ResultReady("resume", {
+        "first": first,
+        "losses": losses,
+        "samples": samples,
+        "parameters": checkpoint.parameter_digest(session),
+        "loaded_s": loaded_s,
+        "seconds": time.monotonic() - begun,
+    }))

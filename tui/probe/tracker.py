@@ -1,0 +1,147 @@
+"""Labels for storages as they are made: operator, module, shape, dtype, and what kind of bytes they hold.
+
+A dispatch mode sees the results of every operator but not the scratch inside them, and it makes autograd take
+some out-of-place branches; so it labels one iteration, and the totals come from the allocator's record of others.
+The tracker keeps no reference to a tensor and does not follow frees: the record knows those.
+
+Births are (time_ns, address, Label); joining them to allocations is in ``labels``.
+"""
+
+import time
+
+import torch
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+LOSS_OPERATORS = ("_log_softmax", "log_softmax", "nll_loss", "cross_entropy", "binary_cross_entropy", "mse_loss",
+                  "smooth_l1_loss", "huber_loss", "l1_loss", "_ctc_loss", "kl_div")
+"""Their results and their first argument are loss and logits, which are step temporaries by definition."""
+
+CASTS = ("_to_copy",)
+
+
+class Label:
+    """What one storage is.  ``row`` is a ledger row when it is certain, else None and lifetimes decide."""
+
+    __slots__ = ("dtype", "module", "op", "phase", "row", "shape")
+
+    def __init__(self, row, op, module, phase, shape=(), dtype=None):
+        self.row = row
+        self.op = op
+        self.module = module
+        self.phase = phase
+        self.shape = tuple(shape)
+        self.dtype = dtype
+
+
+class Tracker(TorchDispatchMode):
+    """Active over one iteration.  ``births``: (time_ns, address, Label) in order; ``phase``: set by the caller."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.births = []
+        self.phase = ""
+        self._names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
+        self._weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+        self._stack = []
+        self._module_of_sequence = {}
+        self._hooks = []
+        self._aliases = {}
+
+    def __enter__(self):
+        self._hooks = [register_module_forward_pre_hook(self._enter_module),
+                       register_module_forward_hook(self._leave_module, always_call=True)]
+        return super().__enter__()
+
+    def __exit__(self, *exc):
+        for hook in self._hooks:
+            hook.remove()
+        return super().__exit__(*exc)
+
+    def _enter_module(self, module, args):
+        self._stack.append(self._names.get(id(module)) or type(module).__name__)
+
+    def _leave_module(self, module, args, out):
+        if self._stack:
+            self._stack.pop()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self._stack and torch.is_grad_enabled():
+            self._module_of_sequence.setdefault(_sequence(), self._stack[-1])
+        out = func(*args, **(kwargs or {}))
+        self._see(func, args, out)
+        return out
+
+    def _see(self, func, args, out):
+        fresh = self._aliases.get(func)
+        if fresh is None:
+            fresh = self._aliases[func] = not any(one.alias_info is not None for one in func._schema.returns)
+        name = func._schema.name.partition("::")[2]
+        row = self._row(name, args)
+        if fresh:
+            for tensor in _tensors(out):
+                self._born(tensor, row, name)
+        if row == "step_temporaries" and name.startswith(LOSS_OPERATORS) and args:
+            # The logits were made before it was known what they are for: say it again, the surer label wins.
+            for tensor in _tensors(args[0]):
+                self._born(tensor, row, name)
+
+    def _row(self, name, args):
+        if name.startswith(LOSS_OPERATORS):
+            return "step_temporaries"
+        if name in CASTS and args and isinstance(args[0], torch.Tensor) and _address(args[0]) in self._weights:
+            return "step_temporaries"  # a low-precision copy of a weight
+        return None
+
+    def _born(self, tensor, row, name):
+        address = _address(tensor)
+        if address:
+            label = Label(row, name, self._module(), self.phase, tensor.shape, str(tensor.dtype)[6:])
+            self.births.append((time.time_ns(), address, label))
+
+    def _module(self):
+        if self.phase != "backward":
+            return self._stack[-1] if self._stack else ""
+        node = _node()
+        return self._module_of_sequence.get(node, self._stack[-1] if self._stack else "")
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        return (value,)
+    if isinstance(value, (tuple, list)):
+        return [one for inner in value for one in _tensors(inner)]
+    return ()
+
+
+def _address(tensor):
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError, AttributeError):
+        return 0  # sparse, nested or wrapper tensors have no storage of their own
+
+
+def _sequence():
+    try:
+        return torch._C._autograd._get_sequence_nr()
+    except AttributeError:
+        return -1
+
+
+def _node():
+    try:
+        node = torch._C._current_autograd_node()
+        return None if node is None else node._sequence_nr()
+    except (AttributeError, RuntimeError):
+        return None
+
+
+def storages(tensors):
+    """(address, tensor) of each different storage among ``tensors``, DTensors by their local part."""
+    seen = {}
+    for tensor in tensors:
+        local = getattr(tensor, "_local_tensor", tensor)
+        address = _address(local)
+        if address:
+            seen.setdefault(address, local)
+    return list(seen.items())

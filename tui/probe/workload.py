@@ -1,0 +1,231 @@
+"""The user's workload: one Python file, a configuration, or a built-in family, behind one set of functions.
+
+Arguments are passed by name, and only those that a function declares.
+"""
+
+import importlib.util
+import inspect
+import os
+import random
+import sys
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import families
+from .faults import TaskError, place
+
+FUNCTIONS = ("build", "batch", "loss", "optimizer", "metric", "loader", "shard", "step")
+
+
+class Workload:
+    """``functions``: those of FUNCTIONS that the source defines; ``args``: ``workload.args``."""
+
+    def __init__(self, functions, args, origin, groups=None):
+        self.functions = functions
+        self.args = args
+        self.origin = origin
+        """What is named in sentences: ``workload.py``, ``decoder``."""
+        self.groups = groups
+
+    def has(self, name):
+        """Whether the source defines this function itself."""
+        return name in self.functions
+
+    def call(self, name, **offered):
+        """Call ``name`` with those of ``offered`` that it declares."""
+        function = self.functions[name]
+        return function(**accepted(function, offered))
+
+    def build(self):
+        """A new model, as the user's ``build`` makes it."""
+        model = self.call("build", cfg=self.args)
+        if not isinstance(model, torch.nn.Module):
+            raise TaskError("workload", "build() gave %s, not a torch.nn.Module" % type(model).__name__,
+                            where=self._line("build"))
+        return model
+
+    def batch(self, n, index, split, length, seed=0):
+        """``n`` samples as a pytree of CPU tensors; the same for the same arguments.
+
+        Random numbers that the user's function draws from the global generators are seeded by the arguments, and
+        the generators are put back, so that a batch does not depend on what the model drew before it.
+        """
+        with _seeded_by(seed, index, split):
+            made = self.call("batch", n=n, index=index, split=split, length=length, cfg=self.args)
+        leaves = [leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)]
+        if not leaves:
+            raise TaskError("workload", "batch(n=%d, ...) holds no tensor" % n, where=self._line("batch"))
+        shaped = [leaf for leaf in leaves if leaf.dim()]
+        if shaped and n not in tuple(shaped[0].shape[:2]):
+            raise TaskError(
+                "workload",
+                "batch(n=%d, ...) gave %d samples" % (n, shaped[0].shape[0]),
+                where=self._line("batch"),
+                hint="return n of them, or every figure would be for another batch than it says",
+            )
+        return made
+
+    def loss(self, model, batch):
+        """The scalar to minimise."""
+        if self.has("loss"):
+            value = self.call("loss", model=model, batch=batch)
+        else:
+            value = scalar_of(call_model(model, batch))
+        if not isinstance(value, torch.Tensor) or value.numel() != 1:
+            shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise TaskError("workload", "the loss is %s, not a scalar tensor" % (shape,),
+                            where=self._line("loss"), hint="define loss(model, batch) in the workload")
+        return value
+
+    def _line(self, name):
+        function = self.functions.get(name)
+        code = getattr(function, "__code__", None)
+        return "%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno) if code else self.origin
+
+
+def accepted(function, offered):
+    """Those of ``offered`` that ``function`` declares; a required one it cannot get is a TaskError."""
+    parameters = inspect.signature(function).parameters
+    if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        return offered
+    for one in parameters.values():
+        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL and one.name not in offered:
+            code = getattr(function, "__code__", None)
+            raise TaskError(
+                "workload",
+                "%s() wants an argument %r that does not exist" % (function.__name__, one.name),
+                where="%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno) if code else "",
+                hint="it can have %s" % ", ".join(sorted(offered)),
+            )
+    return {key: value for key, value in offered.items() if key in parameters}
+
+
+def call_model(model, batch):
+    """The model on a batch: a mapping as keywords, a sequence as positions, anything else as the one argument."""
+    if isinstance(batch, dict):
+        return model(**batch)
+    if isinstance(batch, (tuple, list)):
+        return model(*batch)
+    return model(batch)
+
+
+def scalar_of(out):
+    """The loss in a model's output: ``.loss``, ``["loss"]``, a scalar, or the one scalar of a tuple that needs grad."""
+    if isinstance(out, torch.Tensor):
+        return out
+    found = getattr(out, "loss", None)
+    if isinstance(found, torch.Tensor):
+        return found
+    if isinstance(out, dict) and isinstance(out.get("loss"), torch.Tensor):
+        return out["loss"]
+    scalars = [leaf for leaf in pytree.tree_leaves(out)
+               if isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.requires_grad]
+    if len(scalars) == 1:
+        return scalars[0]
+    raise TaskError(
+        "workload",
+        "the model's output (%s) has no loss: no .loss, no ['loss'], %d scalars that need a gradient"
+        % (type(out).__name__, len(scalars)),
+        hint="define loss(model, batch) in the workload",
+    )
+
+
+class _seeded_by:
+    """Seeds the global generators from the arguments of a batch, and puts them back."""
+
+    def __init__(self, seed, index, split):
+        self._value = (seed * 1000003 + index * 7919 + (1 if split == "valid" else 0) * 104729) % (2**31)
+
+    def __enter__(self):
+        self._torch, self._python = torch.get_rng_state(), random.getstate()
+        numpy = sys.modules.get("numpy")
+        self._numpy = numpy.random.get_state() if numpy else None
+        torch.default_generator.manual_seed(self._value)
+        random.seed(self._value)
+        if numpy:
+            numpy.random.seed(self._value)
+
+    def __exit__(self, *_):
+        torch.set_rng_state(self._torch)
+        random.setstate(self._python)
+        if self._numpy is not None:
+            sys.modules["numpy"].random.set_state(self._numpy)
+
+
+def load(source, args, folder):
+    """The workload that ``source`` names, relative to ``folder``.
+
+    Raises:
+        TaskError: no such file or function, a file that fails at import, arguments that the source refuses.
+    """
+    if source in families.NAMES:
+        return _family(source, args)
+    path, _, name = source.partition(":")
+    full = os.path.join(folder, path)
+    if path.endswith(".py"):
+        return _python_file(full, name or None, args)
+    if path.endswith(".json"):
+        from . import huggingface
+
+        return huggingface.load(full, args)
+    raise TaskError("workload", "workload.source = %r is not a FILE.py, a CONFIG.json or a family (%s)" % (
+        source, ", ".join(families.NAMES)))
+
+
+def _family(name, args):
+    family, cfg = families.load(name, args)
+
+    def build():
+        return family.build(cfg)
+
+    def batch(n, index, split, length):
+        return family.batch(n, index, split, length, cfg)
+
+    return Workload({"build": build, "batch": batch}, cfg, name, family.GROUPS)
+
+
+def _python_file(path, name, args):
+    shown = os.path.basename(path)
+    if not os.path.isfile(path):
+        raise TaskError("workload", "no such file", where=shown)
+    folder = os.path.dirname(os.path.abspath(path))
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # as if it were run as a script: it may import its neighbours
+    module_name = os.path.splitext(shown)[0]
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except SystemExit as error:
+        raise TaskError("workload", "it calls exit(%r) while it is imported" % (error.code,),
+                        where=place(error, [os.path.realpath(path)]) or shown) from error
+    holder = module
+    if name:
+        holder = getattr(module, name, None)
+        if holder is None:
+            raise TaskError("workload", "has no %r" % name, where=shown,
+                            hint="workload.source names it after the colon")
+        if not hasattr(holder, "batch"):
+            holder = _Named(module, name)
+    functions = {key: getattr(holder, key) for key in FUNCTIONS if callable(getattr(holder, key, None))}
+    for needed in ("build", "batch"):
+        if needed not in functions:
+            raise TaskError("workload", "defines no %s()" % needed, where=shown,
+                            hint="build() and batch(n) are required")
+    return Workload(functions, dict(args), shown)
+
+
+class _Named:
+    """A module whose ``build`` is the function or class that the source names after the colon."""
+
+    def __init__(self, module, name):
+        for key in FUNCTIONS:
+            if hasattr(module, key):
+                setattr(self, key, getattr(module, key))
+        made = getattr(module, name)
+        if isinstance(made, type) and issubclass(made, torch.nn.Module):
+            self.build = lambda cfg: made(**cfg)
+        else:
+            self.build = made
