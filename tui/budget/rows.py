@@ -132,9 +132,7 @@ CPU = (
         "CPU does not round",
         "sum",
     ),
-    RowName(
-        "heap_kept", "Python, libraries, kept", "heap of Python and libraries, and freed heap that is kept"
-    ),
+    RowName("heap_kept", "Python, heap kept", "heap of Python and libraries, and freed heap that is kept"),
     RowName(
         "heap_reserved",
         "heap reserved",

@@ -1,0 +1,88 @@
+"""Sentences that several outputs share, so that they say the same thing in the same words."""
+
+from __future__ import annotations
+
+from tui import units
+from tui.budget.verdict import Verdict
+from tui.project.measured import Environment, Probe
+from tui.project.model import Spec
+from tui.report.figures import Unit
+
+
+def batch(micro: int, accumulate: int, ranks: int, length: int | None) -> str:
+    """``8 x 4 x 1 rank = 32 samples, length 1024``: micro x accumulate x ranks.
+
+    >>> batch(8, 4, 2, None)
+    '8 x 4 x 2 ranks = 64 samples'
+    """
+    ranked = f"{ranks} rank" if ranks == 1 else f"{ranks} ranks"
+    total = micro * accumulate * ranks
+    end = "" if length is None else f", length {length}"
+    return f"{micro} x {accumulate} x {ranked} = {total} sample{'' if total == 1 else 's'}{end}"
+
+
+def spec_batch(spec: Spec) -> str:
+    """The batch that the spec asks for, at its longest."""
+    asked = spec.workload.batch
+    longest = asked.length.max if asked.length else None
+    return batch(asked.micro, asked.accumulate, spec.placement.ranks, longest)
+
+
+def probe_batch(spec: Spec, probe: Probe) -> str:
+    """The batch that a probe ran."""
+    return batch(probe.micro_batch, probe.accumulate, spec.placement.ranks, probe.length)
+
+
+def title(spec: Spec) -> str:
+    """The project's title, or its source when it has none."""
+    return spec.title or spec.workload.source
+
+
+def device(environment: Environment | None) -> str:
+    """``NVIDIA H100 80GB HBM3 (GPU-1f0c)``."""
+    if environment is None:
+        return "device n/a: its environment was not saved"
+    return f"{environment.device} ({environment.device_id})"
+
+
+def verdict(found: Verdict, unit: Unit) -> str:
+    """The verdict in one sentence that begins with its word and ends with a full stop."""
+    if found.why or found.spare_bytes is None:
+        return f"{found.word}: {found.why or 'process or budget is n/a'}."
+    where = f", in the worst phase ({found.worst_phase})" if found.worst_phase else ""
+    if found.word == "FITS":
+        beyond = "beyond the reserve" if found.reserve_bytes else "to spare"
+        return f"FITS with {unit.text(found.spare_bytes)} {beyond}{where}."
+    if found.word == "FITS ONLY WITHOUT THE RESERVE":
+        used = f"it uses {unit.text(-found.spare_bytes)} of the {unit.text(found.reserve_bytes)} kept free"
+        return f"{found.word}: {used}{where}."
+    over = -found.spare_bytes - found.reserve_bytes
+    return f"{found.word}: {unit.text(over)} more than the {unit.text(found.budget_bytes)} there are{where}."
+
+
+def budget(found: Verdict, unit: Unit) -> list[str]:
+    """How process, reserve and budget come together; nothing when one of them is unknown."""
+    if found.process_bytes is None or found.budget_bytes is None or found.spare_bytes is None:
+        return []
+    sign = "+ spare" if found.spare_bytes >= 0 else "- short"
+    lines = [
+        f"budget {unit.cell(found.budget_bytes)} = process {unit.cell(found.process_bytes)}"
+        f" + reserve {unit.cell(found.reserve_bytes)} {sign} {unit.cell(abs(found.spare_bytes))} {unit.name}"
+    ]
+    if found.budget_from == "entered":
+        if found.device_left_bytes is not None:
+            left = unit.text(found.device_left_bytes)
+            lines.append(f"the device leaves {left}: the entered budget is tighter")
+    else:
+        lines.append(f"the budget is what the device leaves: {found.budget_from}")
+    return lines
+
+
+def rate(probe: Probe) -> str:
+    """``270.3 samples/s (95 %: 268.1-272.2)``, or why there is no interval."""
+    if probe.samples_per_s is None:
+        return "samples/s n/a: " + probe.unknown.get("samples_per_s", "not timed")
+    shown = f"{units.rate(probe.samples_per_s)} samples/s"
+    if probe.samples_per_s_low is None or probe.samples_per_s_high is None:
+        return f"{shown} (95 % n/a: {probe.unknown.get('samples_per_s_low', 'not computed')})"
+    return f"{shown} (95 %: {units.interval(probe.samples_per_s_low, probe.samples_per_s_high)})"

@@ -1,0 +1,175 @@
+"""The ledger as text: where every byte is, and under which name another tool shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.budget.declared import counter_note
+from tui.budget.ledger import NOT_DECLARED, Ledger, ledger
+from tui.budget.rows import Row
+from tui.probe.protocol import PHASES
+from tui.project.measured import Measured, PhasePeak
+from tui.project.model import Spec
+from tui.report import sentences
+from tui.report.figures import Unit, unit_for
+from tui.report.lines import clip, hanging, joined, right, wrap
+
+LABEL = 22
+MAX_REASONS = 6
+
+
+def ledger_lines(
+    spec: Spec,
+    measured: Measured,
+    probe_id: str | None = None,
+    phase: str | None = None,
+    *,
+    project: str,
+    width: int = 80,
+    predicted: Mapping[str, int] | None = None,
+) -> list[str]:
+    """The ledger of one probe in one phase, at most ``width`` columns wide.
+
+    Args:
+        spec: declares rows, budget and reserve.
+        measured: holds the probe.
+        probe_id: None: the latest one with phases.
+        phase: None: the worst one.
+        project: the file's name, for the next command.
+        width: terminal columns, at least 60.
+        predicted: bytes by row key, when there is a prediction.
+
+    Raises:
+        KeyError: the probe or the phase does not exist.
+    """
+    found = ledger(spec, measured, probe_id, phase, predicted=predicted)
+    requested = found.row("requested").measured
+    unit = unit_for(requested)
+    lines = [*_head(spec, found, width), *_table(found, unit, width, predicted is not None)]
+    lines += _notes(spec, measured, found, unit, width)
+    lines += _phases(found, unit, width)
+    lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
+    lines += wrap(sentences.verdict(found.verdict, unit) + _next(found, project), width)
+    return lines
+
+
+def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
+    at = found.situation
+    asked = sentences.batch(at.micro, at.accumulate, spec.placement.ranks, at.length)
+    lines = joined([sentences.title(spec), asked, at.precision], width)
+    if found.probe_id is None:
+        return [*lines, "not measured: declared rows alone"]
+    where = found.phase or "no phase"
+    if found.probe and found.phase in found.phases:
+        peak = found.phases[found.phase]
+        if peak.micro_batch is not None:
+            where += f", micro-batch {peak.micro_batch + 1} of {at.accumulate}"
+        where += f", in {peak.operator}" if peak.operator else ""
+    return [
+        *lines,
+        *joined([f"measured {found.probe_id}", sentences.device(found.environment), where], width),
+    ]
+
+
+def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
+    widths = (LABEL, 8, 10, 9, 9) if predicted else (LABEL, 10, 10, 10)
+    names = ("declared", "predicted", "measured", "m - p") if predicted else ("declared", "measured", "m - d")
+    head = right(names, widths[1:])
+    lines = [clip(unit.name.ljust(LABEL) + head + "  formula / other name", width)]
+    for row in found.rows:
+        if _is_folded(row):
+            continue
+        cells = [_declared(row, unit)]
+        if predicted:
+            cells += [_predicted(row, unit), unit.cell(row.measured), _difference(row.difference, unit)]
+        else:
+            cells += [unit.cell(row.measured), _difference(row.over_declared, unit)]
+        text = row.declared_as or row.other_name
+        lines.append(clip(f"{row.label.ljust(LABEL)}{right(cells, widths[1:])}  {text}".rstrip(), width))
+    return lines
+
+
+def _is_folded(row: Row) -> bool:
+    """Rows at exactly zero are counted below the table, except the one that says nothing is missing."""
+    columns = (row.declared, row.predicted, row.measured)
+    empty = all(value in (0, None) for value in columns) and row.measured == 0
+    return empty and row.kind == "row" and row.key not in ("unattributed", "reserve")
+
+
+def _declared(row: Row, unit: Unit) -> str:
+    if row.declared is not None:
+        return unit.cell(row.declared)
+    if row.reasons.get("declared") == NOT_DECLARED:
+        return "" if row.kind == "sum" else "-"
+    return "n/a"
+
+
+def _predicted(row: Row, unit: Unit) -> str:
+    if row.predicted is not None:
+        return unit.cell(row.predicted)
+    return "" if row.kind == "sum" else "-"
+
+
+def _difference(size: int | None, unit: Unit) -> str:
+    return "" if size is None else unit.signed(size)
+
+
+def _notes(spec: Spec, measured: Measured, found: Ledger, unit: Unit, width: int) -> list[str]:
+    lines: list[str] = []
+    folded = [row.label for row in found.rows if _is_folded(row)]
+    if folded:
+        lines += hanging(f"exactly 0: {', '.join(folded)}", width)
+    for label, reason in _reasons(found):
+        lines += hanging(f"n/a {label}: {reason}", width)
+    note = counter_note(spec, measured.inventory, found.situation.device)
+    if note:
+        lines += wrap(f"not in the ledger: {note}", width)
+    checked = [check.sum.replace("_", "-") for check in found.checks if check.agrees]
+    if checked:
+        lines += hanging(f"sums on bytes: {', '.join(checked)} agree", width)
+    for check in found.checks:
+        if check.agrees is False:
+            lines += hanging(f"sum {check.sum.replace('_', '-')} does not agree: {check.text}", width)
+    return lines
+
+
+def _reasons(found: Ledger) -> list[tuple[str, str]]:
+    """Each reason once, with the rows that it is for."""
+    rows: dict[str, list[str]] = {}
+    for row in found.rows:
+        for column in ("measured", "declared"):
+            reason = row.reasons.get(column, NOT_DECLARED)
+            if reason != NOT_DECLARED:
+                rows.setdefault(reason, []).append(row.label.removeprefix("= "))
+    return [(_named(labels), reason) for reason, labels in rows.items()]
+
+
+def _named(labels: Sequence[str]) -> str:
+    return ", ".join(labels) if len(labels) <= MAX_REASONS else f"{len(labels)} rows"
+
+
+def _phases(found: Ledger, unit: Unit, width: int) -> list[str]:
+    if not found.phases:
+        return []
+    third = "heap" if found.situation.device == "cpu" else "reserved"
+    head = f"peak of a phase, {unit.name}".ljust(LABEL) + right(
+        ["requested", "allocated", third, "process"], [11, 11, 11, 11]
+    )
+    lines = [clip(head, width)]
+    for phase in (one for one in PHASES if one in found.phases):
+        mark = "  worst" if phase == found.verdict.worst_phase else ""
+        cells = [unit.cell(size) for size in _sizes(found.phases[phase])]
+        lines.append(clip(phase.ljust(LABEL) + right(cells, [11] * 4) + mark, width))
+    if any(None in _sizes(peak) for peak in found.phases.values()):
+        lines += hanging("n/a in a phase: read in another phase only, or not at all", width)
+    return lines
+
+
+def _sizes(peak: PhasePeak) -> list[int | None]:
+    return [peak.requested_bytes, peak.allocated_bytes, peak.reserved_bytes, peak.process_bytes]
+
+
+def _next(found: Ledger, project: str) -> str:
+    if found.probe_id is None:
+        return f" Next: peakmark probe {project}"
+    return ""

@@ -1,0 +1,243 @@
+"""Probes as text: one batch in full, several as a table, and what happened when memory ran out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui import units
+from tui.budget.ledger import probe_verdict
+from tui.budget.rows import row_name
+from tui.budget.throughput import DRIFT_LIMIT, drift_ratio
+from tui.project.measured import Measured, Probe
+from tui.project.model import Spec
+from tui.report import sentences
+from tui.report.figures import Unit, unit_for
+from tui.report.lines import clip, hanging, joined, labelled, right, wrap
+
+LABEL = 10
+SAME_SPEED = 0.98
+"""A rate of at least this share of the best is no slower."""
+
+
+def probe_lines(
+    spec: Spec, measured: Measured, ids: Sequence[str] = (), *, project: str, width: int = 80
+) -> list[str]:
+    """One probe in full, or several as a table.
+
+    Args:
+        spec: budget and placement.
+        measured: holds the probes.
+        ids: which ones; none: the latest.
+        project: the file's name, for the next command.
+        width: terminal columns.
+
+    Raises:
+        KeyError: there is no such probe.
+    """
+    chosen = list(ids) or ([max(measured.probe)] if measured.probe else [])
+    if not chosen:
+        head = joined([sentences.title(spec), sentences.spec_batch(spec), spec.precision.use], width)
+        return [*head, *wrap(f"UNKNOWN: nothing was measured yet. Next: peakmark probe {project}", width)]
+    if len(chosen) > 1:
+        return _several(spec, measured, chosen, project, width)
+    probe = measured.probe[chosen[0]]
+    if probe.outcome in ("out-of-memory", "failed", "cancelled"):
+        return _ended(spec, measured, chosen[0], project, width)
+    return _one(spec, measured, chosen[0], project, width)
+
+
+def probe_unit(probe: Probe) -> Unit:
+    """GiB, or MiB for a probe whose peaks are all below one."""
+    peaks = [peak.requested_bytes for peak in probe.phases.values()]
+    return unit_for(max(peaks) if peaks else probe.asked_bytes)
+
+
+def _head(spec: Spec, measured: Measured, probe_id: str, width: int) -> list[str]:
+    probe = measured.probe[probe_id]
+    place = sentences.device(measured.environment.get(probe.environment))
+    contended = "CONTENDED" if probe.contended else "not contended"
+    lines = joined([probe_id, place, probe.precision, f"nice {probe.nice}", contended], width)
+    length = f" x {probe.length}" if probe.length is not None else ""
+    total = probe.micro_batch * probe.accumulate * spec.placement.ranks
+    micro = f"{probe.accumulate} micro-batch{'' if probe.accumulate == 1 else 'es'} of {probe.micro_batch}{length}"
+    ranks = f", on {spec.placement.ranks} ranks" if spec.placement.ranks > 1 else ""
+    return [*lines, *wrap(f"iteration = {micro}{ranks}, then 1 optimizer step = {total} samples", width)]
+
+
+def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int) -> list[str]:
+    probe = measured.probe[probe_id]
+    unit = probe_unit(probe)
+    lines = _head(spec, measured, probe_id, width)
+    lines += labelled("memory", f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase})", LABEL, width)
+    lines += labelled("time", _time(probe), LABEL, width)
+    lines += labelled("rate", f"{sentences.rate(probe)} · {_tokens(probe)}", LABEL, width)
+    lines += labelled(
+        "loss", f"{units.number(probe.loss_first)} -> {units.number(probe.loss_last)}", LABEL, width
+    )
+    lines += labelled("from", _origin(probe), LABEL, width)
+    for warning in warnings(probe):
+        lines += labelled("warning", warning, LABEL, width)
+    verdict = probe_verdict(spec, probe)
+    following = " Next: peakmark precision " + project if verdict.word == "FITS" else ""
+    return [*lines, *wrap(sentences.verdict(verdict, unit) + f" Saved in {project}.{following}", width)]
+
+
+def _memory(probe: Probe, unit: Unit) -> str:
+    """The four totals of the worst phase, from the inside out."""
+    peak = probe.phases.get(probe.worst_phase or "")
+    outer = "heap reserved" if probe.device == "cpu" else "reserved"
+    process = probe.readings.get("process")
+    sizes = [
+        ("requested", peak.requested_bytes if peak else None),
+        ("allocated", peak.allocated_bytes if peak else None),
+        (outer, peak.reserved_bytes if peak else None),
+        ("process", process.bytes if process else None),
+    ]
+    text = " · ".join(f"{name} {unit.cell(size)}" for name, size in sizes)
+    if process and process.bytes is None and process.unknown:
+        text += f" ({process.unknown})"
+    return text
+
+
+def _time(probe: Probe) -> str:
+    if probe.step_ms_median is None:
+        return "n/a: " + probe.unknown.get("step_ms_median", "not timed")
+    parts = [f"median {units.milliseconds(probe.step_ms_median)} ms"]
+    if probe.step_ms_p90 is not None:
+        parts.append(f"p90 {units.milliseconds(probe.step_ms_p90)} ms")
+    if probe.first_ms is not None:
+        parts.append(f"first iteration {units.milliseconds(probe.first_ms)} ms (not averaged)")
+    return " · ".join(parts)
+
+
+def _tokens(probe: Probe) -> str:
+    if probe.tokens_per_s is None:
+        return "tokens/s n/a: " + probe.unknown.get("tokens_per_s", "not counted")
+    return f"{units.rate(probe.tokens_per_s)} tokens/s"
+
+
+def _origin(probe: Probe) -> str:
+    timed = f"{probe.iterations} untraced iteration{'' if probe.iterations == 1 else 's'}"
+    if probe.step_ms_mean is not None:
+        timed += f" = {units.long_duration(probe.iterations * probe.step_ms_mean / 1000)}"
+    return f"{timed} after {probe.warmup} warm-up; memory from a traced run of its own"
+
+
+def warnings(probe: Probe) -> list[str]:
+    """What makes a probe's figures less than they look."""
+    found: list[str] = []
+    if probe.contended:
+        found.append("contended: other processes were busy; not usable for an operating configuration")
+    drift = drift_ratio(probe.step_ms)
+    if drift is not None and abs(drift) > DRIFT_LIMIT:
+        share = units.percent(drift, sign=True)
+        found.append(f"drift: the last third of the iterations took {share} beside the first")
+    if probe.tracking_bytes:
+        size = units.size(abs(probe.tracking_bytes))
+        found.append(f"labels: the labelled iteration's peak differs by {size} from the one reported")
+    return found
+
+
+def _several(spec: Spec, measured: Measured, ids: Sequence[str], project: str, width: int) -> list[str]:
+    probes = sorted((measured.probe[one] for one in ids), key=lambda one: (one.micro_batch, one.at))
+    unit = max((probe_unit(one) for one in probes), key=lambda one: one.bytes)
+    place = sentences.device(measured.environment.get(probes[0].environment))
+    lines = joined([sentences.title(spec), place, f"{unit.name}, a fresh process each"], width)
+    device = probes[0].device
+    outer = "heap" if device == "cpu" else "reserved"
+    names = ("micro", "global", "allocated", outer, "process", "spare", "ms/iter", "samples/s")
+    widths = (5, 8, 11, 10, 10, 10, 10, 12)
+    lines.append(clip(right(names, widths), width))
+    for probe in probes:
+        lines += _candidate(spec, probe, unit, widths, width)
+    reserve = "spare is after the reserve. " if spec.budget.reserve else ""
+    lines += wrap(f"{reserve}A batch between two that fit is not proven to fit.", width)
+    if len({one.accumulate for one in probes}) == 1 and len({one.micro_batch for one in probes}) > 1:
+        lines += wrap(
+            f"accumulate stays {probes[0].accumulate}, so the global batch grows with micro.", width
+        )
+    return [*lines, *wrap(_summary(spec, probes, project), width)]
+
+
+def _candidate(spec: Spec, probe: Probe, unit: Unit, widths: Sequence[int], width: int) -> list[str]:
+    total = probe.micro_batch * probe.accumulate * spec.placement.ranks
+    lead = [str(probe.micro_batch), str(total)]
+    if probe.outcome in ("out-of-memory", "failed", "cancelled"):
+        words = probe.outcome.replace("-", " ")
+        return wrap(
+            f"{words}: {probe.failure}" if probe.failure else words, width, 15, right(lead, widths[:2]) + "  "
+        )
+    peak = probe.phases.get(probe.worst_phase or "")
+    verdict = probe_verdict(spec, probe)
+    cells = [
+        *lead,
+        unit.cell(peak.allocated_bytes if peak else None),
+        unit.cell(peak.reserved_bytes if peak else None),
+        unit.cell(verdict.process_bytes),
+        "n/a" if verdict.spare_bytes is None else _spare(verdict.spare_bytes, unit),
+        units.milliseconds(probe.step_ms_median),
+        units.rate(probe.samples_per_s),
+    ]
+    return [clip(right(cells, widths), width)]
+
+
+def _spare(size: int, unit: Unit) -> str:
+    return unit.signed(size) if size < 0 else unit.cell(size)
+
+
+def _summary(spec: Spec, probes: Sequence[Probe], project: str) -> str:
+    fitting = [one for one in probes if probe_verdict(spec, one).word == "FITS"]
+    if not fitting:
+        words = {probe_verdict(spec, one).word for one in probes}
+        if words == {"UNKNOWN"}:
+            return "UNKNOWN: no batch was measured to its end."
+        return (
+            f"DOES NOT FIT: none of {len(probes)}. Next: a smaller batch, peakmark probe {project} --search"
+        )
+    every = f"all {len(probes)}" if len(fitting) == len(probes) else f"{len(fitting)} of {len(probes)}"
+    timed = [one for one in fitting if one.samples_per_s is not None]
+    if not timed:
+        return f"FITS, {every}. Speed n/a: not timed."
+    best = max(timed, key=lambda one: one.samples_per_s or 0.0)
+    close = [
+        str(one.micro_batch)
+        for one in timed
+        if one is not best and (one.samples_per_s or 0.0) >= SAME_SPEED * (best.samples_per_s or 0.0)
+    ]
+    near = f"; {' and '.join(close)} within 2 % of it" if close else ""
+    return f"FITS, {every}. Fastest {best.micro_batch}{near}."
+
+
+def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: int) -> list[str]:
+    probe = measured.probe[probe_id]
+    unit = probe_unit(probe)
+    lines = _head(spec, measured, probe_id, width)
+    if probe.asked_bytes is not None:
+        lines += labelled("asked", f"{unit.text(probe.asked_bytes)} ({probe.asked_bytes:,} B)", LABEL, width)
+    if probe.limit_bytes is not None:
+        lines += labelled(
+            "cap", f"{unit.text(probe.limit_bytes)}, what the process was held to", LABEL, width
+        )
+    alive = {key: size for key, size in probe.alive.items() if size}
+    if alive:
+        ordered = sorted(alive.items(), key=lambda item: -item[1])
+        names = [f"{_label(key)} {unit.text(size)}" for key, size in ordered]
+        total = f" ({unit.text(sum(alive.values()))} requested)"
+        lines += labelled("alive", " · ".join(names) + total, LABEL, width)
+    if probe.step_ms_median is not None:
+        lines += labelled("time", _time(probe), LABEL, width)
+    verdict = probe_verdict(spec, probe)
+    lines += hanging(sentences.verdict(verdict, unit), width)
+    if probe.outcome == "out-of-memory" and probe.micro_batch > 1:
+        micro, accumulate = probe.micro_batch // 2, probe.accumulate * 2
+        if micro * accumulate == probe.micro_batch * probe.accumulate:
+            same = f"micro {micro} x accumulate {accumulate}, the same global batch"
+            lines += wrap(f"Try {same}. Next: peakmark probe {project} --search", width)
+    return lines
+
+
+def _label(key: str) -> str:
+    try:
+        return row_name(key).label
+    except KeyError:
+        return key.replace("_", " ")
