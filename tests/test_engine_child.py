@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from children.helpers import PLAYER, is_running, pid_in, plan, play, until
 
-from tui.engine import child, processes
+from tui.engine import child, process, processes
 from tui.errors import RunError
 from tui.probe.protocol import Finished, PhaseEntered, ResultReady, Started
 
@@ -109,6 +109,23 @@ async def test_cancelling_ends_a_child_that_ignores_sigterm_and_everything_it_st
     assert outcome.returncode == -signal.SIGKILL
     await until(lambda: not any(map(is_running, pids)), "the grandchildren to go")
     assert not processes.group_is_alive(pids[0])
+
+
+async def test_a_child_that_even_sigkill_does_not_end_is_told_and_not_waited_for(tmp_path, monkeypatch):
+    files = {key: str(tmp_path / key) for key in ("child", "grandchild", "outsider")}
+    measuring = asyncio.create_task(play(tmp_path, "hangs", **files))
+    pid = await until(lambda: pid_in(tmp_path / "child"), "the child")
+    with monkeypatch.context() as broken:
+        broken.setattr(process, "KILLED_S", 0.1)
+        broken.setattr(processes, "signal_group", lambda group, number: None)
+        broken.setattr(processes, "signal_same", lambda pid, started, number: False)
+        measuring.cancel()
+        outcome, _ = await asyncio.wait_for(measuring, 10)
+    assert outcome.returncode is None
+    assert outcome.sentence.startswith(f"the probe child (pid {pid}) does not end, not even by SIGKILL")
+    for path in files.values():
+        os.kill(pid_in(Path(path)), signal.SIGKILL)
+    await until(lambda: not is_running(pid), "the child to go")
 
 
 async def test_what_a_stopped_child_still_says_is_kept(tmp_path):

@@ -1,6 +1,7 @@
 """Plays the command ``peakmark run`` with steps of its own.
 
-Called as ``peakmark.py run PROJECT --steps a,b --run-id ID [--device ID]``.  The runner is the real one; the steps measure with the playing child.
+Called as ``peakmark.py run PROJECT --steps a,b --run-id ID [--device ID]``.  The runner is the real one; its
+steps measure with the playing child.
 """
 
 import asyncio

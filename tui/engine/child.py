@@ -129,6 +129,10 @@ def _outcome(
 def _sentence(word: str, gathered: Gathered, child: Child, malformed: int, kills_before: int | None) -> str:
     if word == "done":
         return ""
+    if child.returncode is None:
+        return (
+            f"the probe child (pid {child.pid}) does not end, not even by SIGKILL: its device or disk hangs"
+        )
     if word == "cancelled":
         return f"stopped in phase {gathered.phase or 'start'}"
     if gathered.failure is not None:

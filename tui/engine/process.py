@@ -22,6 +22,9 @@ from tui.probe.protocol import Plan
 _OURS = str(Path(tui.__file__).parents[1])
 """The folder that this package is imported from; a child must not find it on its path."""
 
+KILLED_S = 5.0
+"""How long a child may take to go after SIGKILL; one that waits for a broken device never does."""
+
 
 @dataclass
 class Child:
@@ -39,7 +42,13 @@ class Child:
         self.plan_file = self.journal.with_name(f"{self.plan.id}.plan.json")
 
     @property
+    def pid(self) -> int:
+        """Its process id, which is also that of its group and session."""
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
+        """Exit code or minus a signal's number; None: it runs, or does not end even by SIGKILL."""
         return self._process.returncode
 
     async def start(self, variables: Mapping[str, str]) -> bool:
@@ -115,7 +124,7 @@ class Child:
             for pid, started in others.items():
                 processes.signal_same(pid, started, signal.SIGKILL)
             os.close(self._lifeline)
-        await self.ended
+        await asyncio.wait((self.ended,), timeout=KILLED_S)
 
     def refuse_if_python_never_began(self) -> None:
         """Raise RunError when a launch prefix ended and no Python behind it opened the journal."""

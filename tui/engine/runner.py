@@ -11,7 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +135,12 @@ class _Run:
         """Everything, with RunEnded as the last event whatever happens."""
         run = self._run
         code, text = RunError.code, "the run was ended by a fault of its own"
-        with self._signals():
+        with closing(self._journal), self._signals():
             try:
                 self.say(RunStarted(run.id, run.pid, str(run.project), list(self._steps), self._device))
                 code, text = await self._all_steps()
             finally:
                 self.say(RunEnded(code, text))
-                self._journal.close()
         return code
 
     async def _all_steps(self) -> tuple[int, str]:
