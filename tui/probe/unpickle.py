@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, List
 
 PLAIN = {int, str, float, bool, type(None)}
 CONTAINERS = {dict, list, tuple}
+HOW = "write it with torch.cuda.memory._dump_snapshot"
 
 
 class SnapshotError(ValueError):
@@ -23,10 +24,15 @@ class SnapshotError(ValueError):
         self.hint = hint
 
 
+def printable(text: str) -> str:
+    """Text from a file, safe to show: whatever could steer a terminal is a question mark."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
+
+
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         raise SnapshotError(
-            "asks to load %s.%s, which no memory snapshot needs" % (module, name),
+            "asks to load %s.%s, which no memory snapshot needs" % (printable(module), printable(name)),
             "refused, nothing of it was run",
         )
 
@@ -49,7 +55,13 @@ def load(path: Path) -> Any:
 
 
 def read(stream: BinaryIO) -> Any:
-    """The plain value pickled in ``stream``; see ``load`` for what it raises."""
+    """The plain value pickled in a ``stream`` that can seek; see ``load`` for what it raises."""
+    head = stream.read(4)
+    stream.seek(0)
+    if not head:
+        raise SnapshotError("is empty", HOW)
+    if head == b"PK\x03\x04":
+        raise SnapshotError("is a zip archive, such as a checkpoint, and no memory snapshot", HOW)
     try:
         value = _PlainUnpickler(stream).load()
     except (SnapshotError, OSError):
@@ -58,8 +70,7 @@ def read(stream: BinaryIO) -> Any:
         if isinstance(error, EOFError) or "truncated" in str(error) or "exhausted" in str(error):
             raise SnapshotError("ends in the middle: it was cut off", "copy it again") from None
         raise SnapshotError(
-            "is not a pickle (%s)" % (str(error) or type(error).__name__),
-            "write it with torch.cuda.memory._dump_snapshot",
+            "is not a pickle (%s)" % (printable(str(error)) or type(error).__name__), HOW
         ) from None
     _refuse_others(value)
     return value
