@@ -1,0 +1,132 @@
+"""A source that a test drives by hand, in place of files, runs and trust."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.sample import SPEC
+
+from tui.errors import ProjectError
+from tui.probe import protocol
+
+
+@dataclass
+class FakeSeen:
+    event: Any
+    measurement: str | None = None
+
+
+@dataclass
+class FakeRun:
+    id: str = "run-1"
+    steps: tuple[str, ...] = ("probe",)
+
+
+@dataclass
+class FakeSource:
+    """Holds one project; ``queue`` is what the run says, None ends it without a word."""
+
+    project: Any
+    left_behind: FakeRun | None = None
+    asked: tuple[str, ...] = ()
+    queue: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    started: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
+    stopped: list[Any] = field(default_factory=list)
+    allowed: int = 0
+    closed: bool = False
+    refused: Exception | None = None
+    text: str = "# Report\n\nprocess 14.756 GiB\n"
+    known: list[tuple[str, str, str]] = field(default_factory=list)
+    print: str = SPEC
+
+    def load(self, path: Path) -> Any:
+        if self.project is None:
+            raise ProjectError("no such file", where=str(path), hint="create it")
+        return self.project
+
+    def fingerprint(self, project: Any) -> str:
+        return self.print
+
+    def untrusted(self, project: Any) -> tuple[str, ...]:
+        return () if self.allowed else self.asked
+
+    def allow(self, project: Any) -> None:
+        self.allowed += 1
+
+    def running(self, path: Path) -> FakeRun | None:
+        return self.left_behind
+
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> FakeRun:
+        if self.refused is not None:
+            raise self.refused
+        self.started.append((tuple(steps), tuple(options)))
+        return FakeRun(steps=tuple(steps))
+
+    def stop(self, run: Any) -> None:
+        self.stopped.append(run)
+
+    async def follow(self, run: Any) -> AsyncGenerator[FakeSeen]:
+        try:
+            while (event := await self.queue.get()) is not None:
+                yield FakeSeen(event)
+                if isinstance(event, protocol.RunEnded):
+                    return
+        finally:
+            self.closed = True
+
+    def elapsed_s(self, run: Any) -> float | None:
+        return 19.0
+
+    def describe(self, run: Any) -> str:
+        return "probe, 0:21"
+
+    def markdown(self, project: Any) -> str:
+        return self.text
+
+    def write_report(self, project: Any) -> Path:
+        return Path("h100.md")
+
+    def recent(self) -> list[tuple[str, str, str]]:
+        return self.known
+
+    def opened(self, project: Any) -> None:
+        pass
+
+    def edit(self, path: Path) -> str:
+        return ""
+
+
+def probe_events(done: int, total: int = 20) -> list[Any]:
+    """What a run says up to iteration ``done`` of a timed probe."""
+    p = protocol
+    events: list[Any] = [
+        p.RunStarted("run-1", 1, "h100.toml", ["probe"], "GPU-1f0c"),
+        p.StepStarted("probe"),
+        p.MeasurementStarted("p-1", "probe", "timed", "8 x 1024, bf16-autocast", "runs/p-1.jsonl"),
+    ]
+    events += [p.PhaseEntered(name) for name in ("start", "context", "build", "optimizer", "first.forward")]
+    events.append(p.PhaseEntered("warmup"))
+    for index in range(done):
+        low, high = 12 * 2**30, 13 * 2**30
+        events.append(p.Progress(index + 1, total, "iterations"))
+        events.append(
+            p.IterationDone(
+                index,
+                "timed",
+                118.0 + index % 3,
+                9.4,
+                32,
+                True,
+                [low, high, 2 * 2**30],
+                "memory_stats, inside",
+            )
+        )
+        events.append(p.PhaseEntered("backward", index + 1, 2))
+    events.append(p.ReadingTaken("requested", "backward", 14_773_325_824, "memory_stats, inside", "as asked"))
+    events.append(p.ReadingTaken("process", "backward", 15_844_402_790, "device less others", "charged"))
+    events.append(p.ReadingTaken("others", "backward", None, "NVML", "others", "hidden in this container"))
+    return events

@@ -1,0 +1,260 @@
+"""The app: six screens over one project, and at most one run that it watches.
+
+It is a viewer.  A run belongs to its runner, so closing or losing the app ends nothing; what a screen shows
+after a run comes from the project file alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from tui.app import guard, theme
+from tui.app.help import QUESTIONS, help_lines
+from tui.app.page import STEPS, Cursor, Scene
+from tui.app.running import RunningApp
+from tui.app.screens.first import FirstScreen
+from tui.app.screens.overlay import Overlay
+from tui.app.screens.step import StepScreen
+from tui.app.source import Source
+from tui.app.steps import marks_of, stale_of
+from tui.errors import PeakmarkError, UsageError
+
+
+def _screen(step: str) -> Any:
+    return lambda: StepScreen(step)
+
+
+class PeakmarkApp(RunningApp):
+    """Opens a project, starts and watches runs of it.
+
+    Args:
+        project_path: the project; None shows what can be done without one.
+        source: the outside world.
+        ascii_only: draw with ASCII only.
+        theme_name: name of a theme; None: dark, or ansi under NO_COLOR.
+
+    Raises:
+        PeakmarkError: the project or a theme cannot be read.
+    """
+
+    TITLE = "peakmark"
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "colon"
+    MODES: ClassVar[dict[str, Any]] = {"first": FirstScreen, **{step: _screen(step) for step in STEPS}}
+    DEFAULT_MODE = "first"
+    CSS = """
+    CommandPalette SearchIcon { display: none; }
+    CommandPalette > Vertical { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(n), f"step('{step}')", step, id=f"step.{step}", show=False)
+            for n, step in enumerate(STEPS, 1)
+        ),
+        Binding("r", "run", "Run this step", id="run.start", show=False),
+        Binding("x", "stop", "Stop the run", id="run.stop", show=False),
+        Binding("b", "exact", "Exact bytes", id="show.bytes", show=False),
+        Binding("e", "edit", "Edit the file", id="file.edit", show=False),
+        Binding("question_mark", "help", "Help", id="show.help", show=False),
+        Binding("q", "leave", "Quit", id="app.quit", show=False),
+        Binding("ctrl+q", "leave", "Quit", id="app.quit-too", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "Quit, twice", id="app.interrupt", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        project_path: Path | None,
+        source: Source,
+        *,
+        ascii_only: bool = False,
+        theme_name: str | None = None,
+    ) -> None:
+        plain = bool(os.environ.get("NO_COLOR"))
+        super().__init__(source, ascii_only=ascii_only, ansi_color=True if plain else None)
+        self._exact = False
+        self._interrupted_at = 0.0
+        self._fingerprint = ""
+        self._preview: tuple[str, ...] | None = None
+        self._pending = False
+        self._choose_theme(theme_name or ("ansi" if plain else "dark"))
+        if project_path is not None:
+            self._take(source.load(project_path))
+
+    def _choose_theme(self, name: str) -> None:
+        themes = theme.load_all()
+        for one in themes.values():
+            self.register_theme(one)
+        if name not in themes:
+            raise UsageError(f"there is no theme {name}", hint=f"themes are {', '.join(sorted(themes))}")
+        self.theme = name
+
+    def _take(self, project: Any) -> None:
+        self.project = project
+        self._fingerprint = self.source.fingerprint(project)
+        self._preview = None
+
+    # --- lifecycle
+
+    def on_mount(self) -> None:
+        """Begin on the first step, look for a run that was left behind, and mind signals and the terminal."""
+        self.theme_changed_signal.subscribe(self, lambda _: self._restyle())
+        if not self.is_headless:
+            guard.install(lambda code: self.exit(return_code=code))
+            guard.watch_terminal()
+        if self.project is not None:
+            self.switch_mode("spec")
+            self.call_after_refresh(self._opened)
+
+    def _opened(self) -> None:
+        self.source.opened(self.project)
+        self.found = self.source.running(self.project.path)
+        if self.found is not None:
+            self.changed()
+
+    def open_project(self, path: Path) -> None:
+        """Open a project from the first-run screen; a fault of it is said there."""
+        try:
+            self._take(self.source.load(path))
+        except PeakmarkError as error:
+            self.say(error.sentence())
+            return
+        self.message = ""
+        self.switch_mode("spec")
+        self._opened()
+
+    def _restyle(self) -> None:
+        if isinstance(self.screen, StepScreen | FirstScreen):
+            self.screen.restyle()
+
+    # --- what is shown
+
+    def scene(self, step: str, cursor: Cursor) -> Scene:
+        """Everything that the view of ``step`` may look at."""
+        stale = stale_of(self.project, self._fingerprint)
+        preview = step == "report" and cursor.pane == 2
+        return Scene(
+            project=self.project,
+            live=self.live,
+            marks=marks_of(self.project, stale, self.live),
+            stale=stale,
+            exact=self._exact,
+            message=self.message,
+            found=self.source.describe(self.found) if self.found is not None else "",
+            preview=self._markdown() if preview else (),
+        )
+
+    def _markdown(self) -> tuple[str, ...]:
+        if self._preview is None:
+            try:
+                self._preview = tuple(self.source.markdown(self.project).splitlines())
+            except PeakmarkError as error:
+                self._preview = (error.sentence(),)
+        return self._preview
+
+    def changed(self) -> None:
+        """Draw the screen again, once, when everything that is at hand has been taken in."""
+        if not self._pending:
+            self._pending = True
+            self.call_later(self._draw)
+
+    def _draw(self) -> None:
+        self._pending = False
+        if isinstance(self.screen, StepScreen | FirstScreen):
+            self.screen.redraw()
+
+    def hush(self) -> None:
+        """Take the sentence away."""
+        self.message = ""
+
+    def reload(self) -> None:
+        """Read the project again; when that fails, keep what is shown and say why."""
+        try:
+            self._take(self.source.load(self.project.path))
+        except PeakmarkError as error:
+            self.message = error.sentence()
+        self.changed()
+
+    # --- actions
+
+    def action_step(self, step: str) -> None:
+        """Go to a step."""
+        if self.project is None:
+            return
+        self.hush()
+        self._unverified_said = ""
+        self.switch_mode(step)
+
+    def action_exact(self) -> None:
+        """Show exact bytes, or GiB again."""
+        self._exact = not self._exact
+        self.changed()
+
+    def action_help(self) -> None:
+        """What the figures of this screen mean, and its keys."""
+        name = self.screen.step if isinstance(self.screen, StepScreen) else "first"
+        width = min(Overlay.WIDEST, self.size.width - 4)
+        title = f"{name.capitalize()}: {QUESTIONS[name]}"
+        answers = {"question_mark": "", "q": "", "enter": ""}
+        self.push_screen(
+            Overlay(title, help_lines(name, width - 4), "Esc close", answers, ascii_only=self.ascii_only)
+        )
+
+    def action_edit(self) -> None:
+        """Give the terminal to the user's editor, then read the file again."""
+        if self.project is None:
+            return
+        with self.suspend():
+            said = self.source.edit(self.project.path)
+        self.reload()
+        if said:
+            self.say(said)
+
+    def action_interrupt(self) -> None:
+        """ctrl+c: the second one within two seconds quits and leaves a run running."""
+        now = time.monotonic()
+        if now - self._interrupted_at < 2:
+            self.exit(return_code=130)
+            return
+        self._interrupted_at = now
+        self.say("ctrl+c again quits; a run goes on without the app")
+
+    def save_report(self) -> None:
+        """Write the report's file and say where it is."""
+        try:
+            self.say(f"written: {self.source.write_report(self.project)}")
+        except PeakmarkError as error:
+            self.say(error.sentence())
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Everything that a key does, for the palette."""
+        for number, step in enumerate(STEPS, 1):
+            yield SystemCommand(
+                f"{number} {step.capitalize()}", QUESTIONS[step], lambda step=step: self.action_step(step)
+            )
+        yield SystemCommand("Run this step", "r", self.action_run)
+        yield SystemCommand("Stop the run", "x", self.action_stop)
+        yield SystemCommand("Exact bytes", "b: bytes with every digit, or GiB", self.action_exact)
+        yield SystemCommand("Edit the project file", "e: in your editor", self.action_edit)
+        yield SystemCommand("Save the report", "s: as Markdown beside the project", self.save_report)
+        yield SystemCommand("Theme", "change the colours", self.action_change_theme)
+        yield SystemCommand("Help", "?: what the figures mean", self.action_help)
+        yield SystemCommand("Quit", "q", self.action_leave)
+
+    def action_command_palette(self) -> None:
+        """Open the palette, with a cursor that does not blink over a slow link."""
+        super().action_command_palette()
+        self.call_after_refresh(self._still_cursor)
+
+    def _still_cursor(self) -> None:
+        from textual.widgets import Input
+
+        for box in self.screen.query(Input):
+            box.cursor_blink = False

@@ -1,0 +1,38 @@
+"""Which of the measurements in a project a screen is about.  Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.project.measured import Measured, Operating, Probe
+from tui.project.model import Spec
+
+
+def latest(table: dict[str, Any]) -> tuple[str, Any] | None:
+    """The newest of a table keyed by ids that sort by time."""
+    return max(table.items(), key=lambda item: item[0]) if table else None
+
+
+def probe_of(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:
+    """The newest probe of the batch and precision that the spec names, else the newest of any."""
+    batch = spec.workload.batch
+    own = {
+        key: probe
+        for key, probe in measured.probe.items()
+        if (probe.micro_batch, probe.accumulate, probe.precision)
+        == (batch.micro, batch.accumulate, spec.precision.use)
+    }
+    return latest(own) or latest(measured.probe)
+
+
+def ledger_probe(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:
+    """Like ``probe_of``, among those that measured the rows of a phase."""
+    with_rows = {key: probe for key, probe in measured.probe.items() if probe.phases}
+    return probe_of(spec, Measured(probe=with_rows))
+
+
+def operating_of(measured: Measured) -> tuple[str, Operating] | None:
+    """The operating configuration that was accepted last."""
+    if not measured.operating:
+        return None
+    return max(measured.operating.items(), key=lambda item: (item[1].accepted_at, item[0]))

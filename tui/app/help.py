@@ -1,0 +1,91 @@
+"""What ``?`` shows over each screen: its figures first, then its keys."""
+
+from __future__ import annotations
+
+QUESTIONS = {
+    "spec": "is this the workload that is meant, and is every parameter counted?",
+    "verify": "can figures from this machine and this model be trusted?",
+    "ledger": "does it fit, and where does every byte go?",
+    "probe": "what does a full iteration really take, and how large may the batch be?",
+    "precision": "which setting is worth it, and what does it cost in learning?",
+    "report": "what is run, what if it breaks, and is it still true?",
+    "first": "where to begin",
+}
+
+_BYTES = (
+    ("requested", "bytes as the program asked for them"),
+    ("tensor-allocated", "after rounding and unsplit tails; on the CPU the same"),
+    ("reserved", "what the allocator (CUDA) or the heap (CPU) holds"),
+    ("process", "charged to the run by device or kernel: plan with it"),
+)
+
+FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
+    "spec": (
+        ("formula", "parameters by arithmetic, from the spec alone"),
+        ("inventory", "the framework's own objects, each counted once"),
+        ("shared", "two names of one tensor: counted under the first"),
+        ("~", "counted for a spec that has changed since"),
+    ),
+    "verify": (
+        ("●  pass", "confirmed, with the evidence beside it"),
+        ("×  fail", "expected and found; figures cannot be trusted"),
+        ("!  note", "true, and worth knowing; nothing failed"),
+        ("-  n/a", "does not apply here, with why"),
+    ),
+    "ledger": (
+        *_BYTES,
+        ("≥", "a sum with rows left out: at least this much"),
+        ("-   0   n/a", "not said; exactly none; unknown, with its reason"),
+        ("*", "off by more than 1 MiB and 1 %"),
+    ),
+    "probe": (
+        *_BYTES,
+        ("step time", "a whole iteration: every micro-batch and the step"),
+        ("samples/s", "of untraced iterations; memory is from a run of its own"),
+        ("95 %", "the interval of the mean of those iterations"),
+    ),
+    "precision": (
+        ("reference", "the setting that the others are compared with"),
+        ("is noise", "how far seeds of the reference differ by themselves"),
+        ("usable", "learns like the reference, within that noise"),
+        ("gain", "usable, and less memory or more samples/s"),
+        ("gradient", "error of the first step's, relative to the reference"),
+    ),
+    "report": (
+        ("operating", "the configuration that was measured and accepted"),
+        ("fallback", "a smaller one, measured as well"),
+        ("evidence", "ids of the measurements behind each figure"),
+        ("~", "must be measured again: something has changed"),
+    ),
+    "first": (("a project", "one TOML file: what you say above, what was measured below"),),
+}
+
+_EVERYWHERE = (
+    ("1 to 6", "steps"),
+    ("Tab", "next pane"),
+    (":", "all actions"),
+    ("Esc", "back"),
+    ("q", "quit"),
+)
+_COMMON = (("r", "run this step"), ("x", "stop the run"), ("b", "exact bytes"), ("c", "copy the row"))
+
+KEYS: dict[str, tuple[tuple[str, str], ...]] = {
+    "spec": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "verify": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "ledger": (("Enter", "fold, unfold"), ("← →", "phase"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "probe": (("Enter", "open a batch"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "precision": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "report": (("s", "save the file"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "first": (("o", "open a project"), ("1 to 9", "a recent one"), ("Esc", "back"), ("q", "quit")),
+}
+
+
+def help_lines(screen: str, width: int) -> list[str]:
+    """The text inside the box, ``width`` columns."""
+    made = [f"{name:<17} {what}"[:width] for name, what in FIGURES[screen]]
+    made.append("")
+    keys = [f"{key:<7} {what}" for key, what in KEYS[screen]]
+    third = max(20, width // 3)
+    for start in range(0, len(keys), 3):
+        made.append("".join(one.ljust(third) for one in keys[start : start + 3]).rstrip()[:width])
+    return made

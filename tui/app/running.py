@@ -1,0 +1,242 @@
+"""What the app has to do with runs: starting, watching and stopping one, and what is asked before.
+
+The run never depends on the app.  Everything here may be lost with the terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from textual.app import App
+from textual.timer import Timer
+
+from tui.app.live import Live
+from tui.app.screens.overlay import Overlay
+from tui.app.screens.step import StepScreen
+from tui.app.source import Source
+from tui.app.steps import RUNS, marks_of, screen_of
+from tui.errors import PeakmarkError
+from tui.probe import protocol
+
+TICKS_PER_S = 4
+"""Live traces are drawn this often at most; everything else once a second."""
+
+_NEED_VERIFY = ("ledger", "probe", "precision", "report")
+
+
+class RunningApp(App[None]):
+    """The part of the app that watches at most one run.
+
+    Args:
+        source: the outside world.
+        ascii_only: draw with ASCII only.
+        ansi_color: see ``textual.app.App``.
+    """
+
+    def __init__(self, source: Source, *, ascii_only: bool, ansi_color: bool | None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self.source = source
+        self.ascii_only = ascii_only
+        self.project: Any = None
+        self.live: Live | None = None
+        self.found: Any = None
+        """A run that was left behind, until the user has answered."""
+        self.message = ""
+        self._run: Any = None
+        self._unverified_said = ""
+        self._ticks = 0
+        self._timer: Timer | None = None
+
+    def say(self, sentence: str) -> None:
+        """One sentence in the row above the keys, until the next key."""
+        self.message = sentence
+        self.changed()
+
+    def changed(self) -> None:
+        """The screen must be drawn again."""
+        raise NotImplementedError
+
+    def reload(self) -> None:
+        """Read the project again."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Have a clock for the live parts, standing still."""
+        self._timer = self.set_interval(1 / TICKS_PER_S, self._tick, pause=True)
+
+    @property
+    def going_on(self) -> Any:
+        """The run that is watched or was found; None when nothing runs."""
+        return self._run if self._run is not None else self.found
+
+    def _tick(self) -> None:
+        self._ticks += 1
+        if self.live is not None and self._run is not None:
+            self.live.elapsed_s = self.source.elapsed_s(self._run)
+        if not isinstance(self.screen, StepScreen):
+            return
+        if self._ticks % TICKS_PER_S == 0:
+            self.screen.redraw()
+        else:
+            self.screen.redraw_traces()
+
+    # --- asking
+
+    def action_run(self) -> None:
+        """Run the step of this screen; what the project would run of its own is asked about first."""
+        if self.project is None or not isinstance(self.screen, StepScreen):
+            return
+        step = self.screen.step
+        if self.going_on is not None:
+            self.say("a run is going on: x stops it")
+            return
+        try:
+            asked = self.source.untrusted(self.project)
+        except PeakmarkError as error:
+            self.say(error.sentence())
+            return
+        if asked:
+            self._ask_trust(step, asked)
+        else:
+            self._run_step(step)
+
+    def _ask_trust(self, step: str, asked: tuple[str, ...]) -> None:
+        body = ["This project would run code of its own, with your rights:", "", *asked, ""]
+        body.append(
+            "Read it first. The answer is kept for you alone, and asked again when any of it changes."
+        )
+        overlay = Overlay(
+            "Allow it to run?",
+            body,
+            "Enter allow   Esc leave",
+            {"enter": "allow"},
+            ascii_only=self.ascii_only,
+        )
+        self.push_screen(overlay, lambda result: self._answer_trust(step, result))
+
+    def _answer_trust(self, step: str, result: str | None) -> None:
+        if result != "allow":
+            self.say("not allowed, so nothing was run")
+            return
+        try:
+            self.source.allow(self.project)
+        except PeakmarkError as error:
+            self.say(error.sentence())
+            return
+        self._run_step(step)
+
+    def _run_step(self, step: str) -> None:
+        options: tuple[str, ...] = ()
+        if step in _NEED_VERIFY and marks_of(self.project, {}, None)["verify"] != "●":
+            if self._unverified_said != step:
+                self._unverified_said = step
+                self.say(
+                    "Verify has not passed, so figures may be of a broken step: 2 verifies, r again runs"
+                )
+                return
+            options = ("--force",)
+        self._unverified_said = ""
+        self.say("starting a run")
+        self.run_worker(self._start(RUNS[step], options), group="run", exclusive=True, exit_on_error=False)
+
+    def action_stop(self) -> None:
+        """Stop the run that is watched or was found."""
+        run = self.going_on
+        if run is None:
+            self.say("nothing is running")
+            return
+        self.say("stopping the run; what it has is kept")
+        self.run_worker(lambda: self._stop(run), thread=True, group="stop", exit_on_error=False)
+
+    def action_leave(self) -> None:
+        """Quit; while something runs, ask what becomes of it."""
+        run = self.going_on
+        if run is None:
+            self.exit()
+            return
+        body = ["A run is going on. It does not need this app: it saves what it measures in the project."]
+        foot = "l leave it running   x stop it   Esc back"
+        overlay = Overlay("Quit?", body, foot, {"l": "leave", "x": "stop"}, ascii_only=self.ascii_only)
+        self.push_screen(overlay, lambda result: self._answer_quit(run, result))
+
+    def _answer_quit(self, run: Any, result: str | None) -> None:
+        if result == "leave":
+            self.exit()
+        elif result == "stop":
+            self.say("stopping the run; what it has is kept")
+            self.run_worker(
+                lambda: self._stop(run, then_quit=True), thread=True, group="stop", exit_on_error=False
+            )
+
+    def watch_found(self) -> None:
+        """Watch the run that was left behind."""
+        run, self.found = self.found, None
+        self.run_worker(self._follow(run), group="run", exclusive=True, exit_on_error=False)
+
+    def leave_found(self) -> None:
+        """Put the banner away; the run goes on."""
+        self.found = None
+        self.changed()
+
+    # --- workers
+
+    async def _start(self, steps: tuple[str, ...], options: tuple[str, ...]) -> None:
+        try:
+            run = await asyncio.to_thread(self.source.start, self.project.path, steps, options)
+        except PeakmarkError as error:
+            self.say(error.sentence())
+            return
+        self.hush()
+        await self._follow(run)
+
+    async def _follow(self, run: Any) -> None:
+        """Take the run's events in until it ends; then everything comes from the project again."""
+        live = self.live = Live()
+        self._run = run
+        self._clock(True)
+        self.changed()
+        failure = ""
+        try:
+            async with aclosing(self.source.follow(run)) as events:
+                async for seen in events:
+                    if live.apply(seen.event):
+                        self._go_along(seen.event)
+        except (PeakmarkError, OSError) as error:
+            failure = f"the run can no longer be watched: {error}"
+        finally:
+            self._clock(False)
+            self.live = self._run = None
+        self.message = failure or (live.failure if live.code else "")
+        self.reload()
+
+    def _go_along(self, event: Any) -> None:
+        if isinstance(event, protocol.MeasurementEnded | protocol.StepEnded):
+            self.reload()
+        if isinstance(event, protocol.StepStarted) and self._stands_on(event.step):
+            self.switch_mode(screen_of(event.step))
+        self.changed()
+
+    def _stands_on(self, step: str) -> bool:
+        """Whether the user looks at the ledger and a probe begins: its screen is the one that moves."""
+        return isinstance(self.screen, StepScreen) and self.screen.step == "ledger" and step == "probe"
+
+    def _stop(self, run: Any, then_quit: bool = False) -> None:
+        try:
+            self.source.stop(run)
+        except PeakmarkError as error:
+            self.call_from_thread(self.say, error.sentence())
+            return
+        self.call_from_thread(self._stopped, then_quit)
+
+    def _stopped(self, then_quit: bool) -> None:
+        self.found = None
+        if then_quit:
+            self.exit()
+            return
+        self.reload()
+
+    def _clock(self, goes: bool) -> None:
+        if self._timer is not None:
+            self._timer.resume() if goes else self._timer.pause()

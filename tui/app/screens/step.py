@@ -1,0 +1,184 @@
+"""One of the six screens: lays out the page of its step, and moves the cursor in it."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from tui.app.frame import Placed, place
+from tui.app.glyphs import ascii_line
+from tui.app.page import Cursor
+from tui.app.theme import styles
+from tui.app.widgets.lines_view import LinesView
+from tui.app.widgets.trace import StepTrace
+
+if TYPE_CHECKING:
+    from tui.app.app import PeakmarkApp
+
+_PANES = {"probe": 4, "report": 3}
+
+
+class StepScreen(Screen[None]):
+    """Shows one step.  What it shows is a function of the app's scene and of its own cursor."""
+
+    AUTO_FOCUS = None
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", id="move.down", show=False),
+        Binding("up,k", "move(-1)", "Up", id="move.up", show=False),
+        Binding("pagedown", "move(10)", "Page down", id="move.page-down", show=False),
+        Binding("pageup", "move(-10)", "Page up", id="move.page-up", show=False),
+        Binding("home,g", "move(-100000)", "First", id="move.first", show=False),
+        Binding("end,G", "move(100000)", "Last", id="move.last", show=False),
+        Binding("left,h", "aside(-1)", "Left", id="move.left", show=False),
+        Binding("right,l", "aside(1)", "Right", id="move.right", show=False),
+        Binding("tab", "pane(1)", "Next pane", id="pane.next", show=False),
+        Binding("shift+tab", "pane(-1)", "Pane before", id="pane.before", show=False),
+        Binding("enter", "choose", "Fold or open", id="row.choose", show=False),
+        Binding("escape", "back", "Back", id="row.back", show=False),
+        Binding("c", "copy", "Copy the row", id="row.copy", show=False),
+        Binding("s", "save", "Save the report", id="report.save", show=False),
+    ]
+    DEFAULT_CSS = """
+    StepScreen { layers: base live; background: $background; color: $foreground; overflow: hidden; }
+    """
+
+    def __init__(self, step: str) -> None:
+        super().__init__()
+        self.step = step
+        self.cursor = Cursor()
+        self._placed: Placed | None = None
+
+    def compose(self) -> ComposeResult:
+        yield LinesView()
+        if self.step == "probe":
+            yield StepTrace(ascii_only=self.peakmark.ascii_only, id="steps")
+            yield StepTrace(ascii_only=self.peakmark.ascii_only, id="allocated")
+
+    @property
+    def peakmark(self) -> PeakmarkApp:
+        """The app, as what it is."""
+        return cast("PeakmarkApp", self.app)
+
+    def on_mount(self) -> None:
+        """Take the theme's styles."""
+        self.restyle()
+
+    def on_screen_resume(self) -> None:
+        """Show what happened meanwhile."""
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Lay everything out again."""
+        self.redraw()
+
+    def restyle(self) -> None:
+        """Take the styles of the theme that is in use now."""
+        self.query_one(LinesView).restyle(styles(self.app.current_theme))
+
+    def shown(self) -> str:
+        """The text of the screen."""
+        return self.query_one(LinesView).shown()
+
+    # --- actions
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor by rows."""
+        picks = self._placed.picks if self._placed else 0
+        self._show(row=max(0, min(self.cursor.row + rows, picks - 1)))
+
+    def action_aside(self, by: int) -> None:
+        """Choose the phase (Ledger) or the pane."""
+        if self.step != "ledger":
+            self.action_pane(by)
+            return
+        from tui.app.views.ledger import ledger_of, phases_of
+
+        made = ledger_of(self.peakmark.project, self.cursor.phase)
+        names = phases_of(made)
+        if made.phase in names:
+            self._show(phase=names[(names.index(made.phase) + by) % len(names)])
+
+    def action_pane(self, by: int) -> None:
+        """Go to the next pane."""
+        count = _PANES.get(self.step, 0)
+        if count:
+            self._show(pane=(self.cursor.pane + by) % count, row=-1)
+        elif self.step == "precision":
+            self._show(pane=max(0, self.cursor.pane + by))
+
+    def action_choose(self) -> None:
+        """Fold or unfold a sum; open a batch; watch a run that was found."""
+        if self.peakmark.found is not None:
+            self.peakmark.watch_found()
+            return
+        row = self._placed.picked if self._placed else None
+        if row is None or not row.name:
+            return
+        if self.step == "ledger":
+            turned = self.cursor.turned ^ {row.name}
+            self._show(turned=turned)
+        elif self.step == "probe" and self.cursor.pane == 3:
+            self._show(chosen=row.name, pane=0, row=-1)
+
+    def action_back(self) -> None:
+        """Leave the banner, the message, or what was opened."""
+        if self.peakmark.found is not None:
+            self.peakmark.leave_found()
+        elif self.cursor.chosen:
+            self._show(chosen="", pane=3)
+        else:
+            self._show(row=-1, phase=None, turned=frozenset())
+
+    def action_copy(self) -> None:
+        """Copy the row under the cursor, and say what was copied."""
+        if self._placed and self._placed.cursor_y is not None:
+            text = " ".join(self._placed.lines[self._placed.cursor_y].plain.split())
+            self.app.copy_to_clipboard(text)
+            self.peakmark.say(f"copied, if the terminal allows it: {text}")
+
+    def action_save(self) -> None:
+        """Write the report's file."""
+        if self.step == "report":
+            self.peakmark.save_report()
+
+    # --- drawing
+
+    def _show(self, **changed: object) -> None:
+        self.cursor = replace(self.cursor, **changed)  # type: ignore[arg-type]
+        self.peakmark.hush()
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Lay the page out and show it; only what differs is sent to the terminal."""
+        width, height = self.app.size
+        view = importlib.import_module(f"tui.app.views.{self.step}")
+        scene = self.peakmark.scene(self.step, self.cursor)
+        made = place(
+            view.page(scene, width, height, self.cursor), scene, self.step, width, height, self.cursor
+        )
+        self._placed, self.cursor = made, made.cursor
+        lines = [ascii_line(one) for one in made.lines] if self.peakmark.ascii_only else made.lines
+        self.query_one(LinesView).show(lines, made.cursor_y)
+        if self.step == "probe":
+            self.redraw_traces()
+
+    def redraw_traces(self) -> None:
+        """Draw the live traces where the page has a place for them, and hide them where it has none."""
+        if self.step != "probe" or self._placed is None:
+            return
+        live = self.peakmark.live
+        slots = {slot.name: (y, slot) for y, slot in self._placed.slots}
+        for trace in self.query(StepTrace):
+            found = slots.get(trace.id or "")
+            trace.display = found is not None and live is not None
+            if found is None or live is None:
+                continue
+            y, slot = found
+            trace.styles.offset = (slot.column, y)
+            trace.styles.width, trace.styles.height = slot.width, slot.height
+            trace.redraw(getattr(live.child, slot.name), slot.width, slot.height)

@@ -1,0 +1,152 @@
+"""The outside world of the app, in one place: project files, runs, trust, the report.
+
+Everything is imported when it is first needed, so that the first screen appears without it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from collections.abc import AsyncGenerator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from tui.errors import ProjectError
+
+
+class Source(Protocol):
+    """What the app asks of the world; tests put a fake in its place."""
+
+    def load(self, path: Path) -> Any:
+        """The project in ``path``; a ProjectError when it cannot be read."""
+
+    def fingerprint(self, project: Any) -> str:
+        """Of the spec as it is now; "" when it cannot be made."""
+
+    def untrusted(self, project: Any) -> tuple[str, ...]:
+        """What the project would run and was not allowed here, one line each."""
+
+    def allow(self, project: Any) -> None:
+        """Remember that this user allows what ``untrusted`` listed."""
+
+    def running(self, path: Path) -> Any | None:
+        """The run of the project that is going on, whoever started it."""
+
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> Any:
+        """Start a run that outlives the app; blocks, so it is called in a thread."""
+
+    def stop(self, run: Any) -> None:
+        """End a run; blocks, so it is called in a thread."""
+
+    def follow(self, run: Any) -> AsyncGenerator[Any]:
+        """Its events, each as ``.event``, until it ends."""
+
+    def elapsed_s(self, run: Any) -> float | None:
+        """Seconds since the run started."""
+
+    def describe(self, run: Any) -> str:
+        """The run in a few words."""
+
+    def markdown(self, project: Any) -> str:
+        """The report."""
+
+    def write_report(self, project: Any) -> Path:
+        """Write the report beside the project; the file that was written."""
+
+    def recent(self) -> list[tuple[str, str, str]]:
+        """(title, path, date) of projects that were opened here, the newest first."""
+
+    def opened(self, project: Any) -> None:
+        """Remember a project among the recent ones."""
+
+    def edit(self, path: Path) -> str:
+        """Let the user's editor have the terminal; a sentence when there is none, else ""."""
+
+
+class World:
+    """The real one."""
+
+    def load(self, path: Path) -> Any:
+        from tui.project.load import load
+
+        return load(path)
+
+    def fingerprint(self, project: Any) -> str:
+        from tui.project.fingerprint import spec_hash
+
+        try:
+            return spec_hash(project)
+        except ProjectError:
+            return ""
+
+    def untrusted(self, project: Any) -> tuple[str, ...]:
+        from tui.project import trust
+
+        if trust.is_allowed(project):
+            return ()
+        return tuple(f"{one.key} = {one.text}   sha256 {one.sha256[:16]}" for one in trust.what_runs(project))
+
+    def allow(self, project: Any) -> None:
+        from tui.project import trust
+
+        trust.allow(project)
+
+    def running(self, path: Path) -> Any | None:
+        from tui.engine import runs
+
+        return runs.run_of(path)
+
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> Any:
+        from tui.engine import runs
+
+        return runs.start(path, steps, options)
+
+    def stop(self, run: Any) -> None:
+        from tui.engine import runs
+
+        runs.stop(run)
+
+    def follow(self, run: Any) -> AsyncGenerator[Any]:
+        from tui.engine.follow import follow
+
+        return follow(run)
+
+    def elapsed_s(self, run: Any) -> float | None:
+        return max(0.0, (datetime.now(UTC) - run.started_at).total_seconds())
+
+    def describe(self, run: Any) -> str:
+        from tui import units
+
+        return f"{', '.join(run.steps)}, {units.duration(self.elapsed_s(run))}"
+
+    def markdown(self, project: Any) -> str:
+        from tui.report.markdown import markdown
+
+        return markdown(project)
+
+    def write_report(self, project: Any) -> Path:
+        from tui.project.atomic import write
+
+        path = project.path.with_suffix(".md")
+        write(path, self.markdown(project).encode())
+        return path
+
+    def recent(self) -> list[tuple[str, str, str]]:
+        from tui.app.recent import listed
+
+        return listed()
+
+    def opened(self, project: Any) -> None:
+        from tui.app.recent import remember
+
+        remember(project.path, project.spec.title)
+
+    def edit(self, path: Path) -> str:
+        words = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+        try:
+            subprocess.run([*words, str(path)], check=False)
+        except OSError as error:
+            return f"{words[0]} cannot be started: {error.strerror}; name an editor in EDITOR"
+        return ""

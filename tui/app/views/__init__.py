@@ -1,0 +1,1 @@
+"""What each screen says: pure functions from a project and a run to lines of text."""

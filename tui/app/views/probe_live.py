@@ -1,0 +1,131 @@
+"""The run pane of a probe that is going on."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tui import units
+from tui.app.lines import at, fit, line
+from tui.app.live import Child, Live
+from tui.app.page import BLANK, Page, Row, Scene, Section, Slot, answer
+from tui.app.views.figures import gib, unit
+from tui.app.views.probe_run import READINGS, readings_rows, trace_block, trace_width
+
+_STAGES = (
+    "start",
+    "context",
+    "build",
+    "optimizer",
+    "first",
+    "warmup",
+    "steady",
+    "validate",
+    "save",
+    "restore",
+)
+
+
+def page(scene: Scene, width: int, head: Row) -> Page:
+    """Phase line, two traces with their figures, readings so far; batches that ended on a wide terminal."""
+    live = scene.live
+    assert live is not None
+    child = live.child
+    columns = trace_width(width)
+    rows = [head, Row(_stages(child, width)), BLANK]
+    rows += trace_block(
+        "step time, ms",
+        [
+            ("now", units.milliseconds(child.milliseconds[-1] if child.milliseconds else None)),
+            ("median", units.milliseconds(child.median_ms())),
+            ("p90", units.milliseconds(child.p90_ms())),
+        ],
+        ["", ""],
+        "traced: not timed" if child.task == "traced" else "",
+        width,
+        Slot("steps", 1, columns, 2),
+    )
+    rows.append(BLANK)
+    rows += trace_block(
+        f"tensor-allocated, {unit(scene.exact)}",
+        _allocated(child, scene.exact),
+        ["", "", ""],
+        child.allocated_source,
+        width,
+        Slot("allocated", 1, columns, 3),
+    )
+    sections = [Section("", tuple(rows)), Section("", _readings(child, width, scene.exact))]
+    if live.ended:
+        sections.append(Section("measured so far in this run", _ended(live, width)))
+    told = line((f" {child.id}  {child.title}", "dim"))
+    return Page(_answer(live, width), tuple(sections), told, (("x", "stop"), ("Tab", "pane"), ("b", "bytes")))
+
+
+def _answer(live: Live, width: int) -> Text:
+    child = live.child
+    if live.failure and not child.phase:
+        return answer(width, "×", "FAILED", live.failure, good=False)
+    said = child.title or live.text or "starting a measuring process"
+    if child.total and child.what == "iterations":
+        said = f"{child.done} of {child.total}"
+        if child.phase:
+            said += f", {child.phase.replace('.', ', ')}"
+    elif child.phase:
+        said += f": {child.phase.replace('.', ', ')}"
+    pieces: list[str | tuple[str, str]] = [fit(said, max(12, width - 52))]
+    if (rate := child.rate()) is not None:
+        pieces += ["   ", (units.rate(rate), "strong"), " samples/s so far"]
+    right = units.duration(live.elapsed_s) if live.elapsed_s is not None else ""
+    if right and (left := child.left_s()) is not None:
+        right += f", {units.duration(left)} left"
+    return answer(width, "»", "RUNNING", *pieces, right=right)
+
+
+def stage_of(phase: str) -> str:
+    """The stage of the phase line that a phase belongs to."""
+    if phase in ("forward", "backward", "step"):
+        return "steady"
+    return phase.split(".")[0]
+
+
+def _stages(child: Child, width: int) -> Text:
+    seen = [stage_of(phase) for phase in child.seen]
+    here = stage_of(child.phase) if child.phase else ""
+    text = line(" ", ("●", "dim") if len(seen) > 1 else "")
+    for stage in _STAGES:
+        if stage == here:
+            count = f" {child.done}/{child.total}" if stage == "steady" and child.total else ""
+            text.append(" » ", "water").append(stage + count, "strong").append(" ")
+        elif stage in seen:
+            text.append(f" {stage} ")
+    return text
+
+
+def _allocated(child: Child, exact: bool) -> list[tuple[str, str]]:
+    known = [int(one) for one in child.allocated.values if one is not None]
+    return [
+        ("now", gib(child.allocated_now, exact)),
+        ("peak", gib(max(known), exact) if known else "n/a"),
+        ("least", gib(min(known), exact) if known else "n/a"),
+    ]
+
+
+def _readings(child: Child, width: int, exact: bool) -> tuple[Row, ...]:
+    order = [name for name in READINGS if name in child.readings]
+    order += [name for name in child.readings if name not in READINGS]
+    table = []
+    for name in order:
+        read = child.readings[name]
+        source = f"n/a: {read.unknown}" if read.now is None and read.unknown else read.source
+        table.append((name, read.now, read.peak, read.phase, source))
+    if not table:
+        return (Row(line(("  no reading yet", "dim"))),)
+    return readings_rows(table, width, exact, live=True)
+
+
+def _ended(live: Live, width: int) -> tuple[Row, ...]:
+    rows = []
+    for one in live.ended:
+        mark, role = ("●", "dim") if one.outcome == "done" else ("×", "amber")
+        text = line(" ", (mark, role), f" {fit(one.title, 40)}")
+        rows.append(Row(at(text, 46, fit(one.text or one.outcome, width - 47))))
+    return tuple(rows[-8:])
