@@ -1,5 +1,6 @@
 """What people read and write as sizes, times, rates and counts."""
 
+import doctest
 from datetime import UTC, datetime
 
 import pytest
@@ -265,3 +266,7 @@ def test_shares_and_ratios_say_what_they_are():
 def test_a_moment_is_short_and_in_its_own_zone():
     assert units.when(datetime(2026, 12, 1, 14, 1, 59, tzinfo=UTC)) == "1 Dec 14:01"
     assert units.when(None) == "n/a"
+
+
+def test_the_examples_in_the_documentation_are_true():
+    assert doctest.testmod(units).failed == 0

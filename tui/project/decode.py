@@ -105,7 +105,11 @@ class _Decoder:
             inner = join(key, quote(spec.name))
             if spec.name in content:
                 found[spec.name] = self.value(hints[spec.name], content[spec.name], inner)
-            elif spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
+            elif spec.default is not dataclasses.MISSING or spec.default_factory is not dataclasses.MISSING:
+                continue
+            elif types.NoneType in typing.get_args(hints[spec.name]):
+                found[spec.name] = None  # unknown is written by leaving the key out
+            else:
                 self.fail(inner, "is missing", f"add {spec.name} = ...")
         return cls(**found)
 
@@ -149,6 +153,8 @@ class _Decoder:
             example = f'write ["{value}"]' if isinstance(value, str) else "write [ ... ]"
             self.fail(key, f"must be an array, got {shown(value)}", example)
         items = typing.cast(list[Any], value)
+        if hint in (int, float) and all(type(one) is hint and abs(one) < 2**63 for one in items):
+            return tuple(items)  # the long ones: traces and losses
         passed = hint is float and not self.rules.finite_items
         return tuple(
             one if passed and isinstance(one, float) else self.value(hint, one, f"{key}[{index}]")
@@ -194,6 +200,8 @@ class _Decoder:
         return value
 
     def integer(self, value: Any, key: str) -> int:
+        if type(value) is int and -(2**63) <= value < 2**63:
+            return value
         said = f"must be a whole number, got {shown(value)}"
         if isinstance(value, bool):
             self.fail(key, said, self.rules.say_booleans.get(key, "write a number, such as 1"))
@@ -205,9 +213,7 @@ class _Decoder:
             self.fail(key, said, f"write {int(value)}" if whole else "write a number without a fraction")
         if not isinstance(value, int):
             self.fail(key, said, "write a number, such as 1")
-        if not -(2**63) <= value < 2**63:
-            self.fail(key, "does not fit in 64 bits", "write a smaller number")
-        return value
+        self.fail(key, "does not fit in 64 bits", "write a smaller number")
 
     def real(self, value: Any, key: str) -> float:
         said = f"must be a number, got {shown(value)}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, cast
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable
+from tomlkit.items import InlineTable, Table
 
 from tui.errors import ProjectError
 from tui.project.keys import join, quote, split
@@ -26,32 +26,50 @@ def changed(user: str, changes: Mapping[str, Any], name: str) -> str:
     Raises:
         ProjectError: a key is none, leads through a value that is not a table, or cannot be changed in place.
     """
-    newline = newline_of(user)
-    document = tomlkit.parse(user if user.endswith("\n") else user + newline)
     wanted = tomllib.loads(user)
     try:
         for key, value in changes.items():
-            parts = split(key)
-            _put(wanted, parts, value, name, made=_dict)
-            _put(document, parts, _item(value), name, made=_table)
-        text = tomlkit.dumps(document)
-        if newline == "\r\n":
-            text = text.replace("\r\n", "\n").replace("\n", "\r\n")  # tomlkit ends new lines with LF
-        if tomllib.loads(text) == _plain(wanted):
-            return text
-    except TOMLKitError:
-        pass
+            _put(wanted, split(key), value, name, made=_dict)
     except ValueError as error:
         what, _, mend = str(error).partition("; ")
         raise ProjectError(what, where=name, hint=mend) from error
+    for made in (_table, _inline):  # below dotted keys only an inline table keeps the order
+        text = _attempt(user, changes, name, made)
+        if text is not None and tomllib.loads(text) == _plain(wanted):
+            return text
+    keys = ", ".join(changes)
     raise ProjectError(
-        f"{', '.join(changes)} cannot be changed without touching other lines",
-        where=name,
-        hint="edit the file",
+        f"{keys} cannot be changed without touching other lines", where=name, hint="edit the file"
     )
 
 
-def _put(root: Any, parts: tuple[str, ...], value: Any, name: str, made: Any) -> None:
+def _attempt(user: str, changes: Mapping[str, Any], name: str, made: Callable[[Any], Any]) -> str | None:
+    """The changed text, which may still be something else than was wanted; None when it is not TOML."""
+    newline = newline_of(user)
+    document = tomlkit.parse(user if user.endswith("\n") else user + newline)
+    new = list[Any]()
+
+    def made_now(parent: Any) -> Any:
+        table = made(parent)
+        if isinstance(table, Table) and not isinstance(parent, tomlkit.TOMLDocument):
+            new.append(table)
+        return table
+
+    try:
+        for key, value in changes.items():
+            _put(document, split(key), _item(value), name, made=made_now)
+        for table in new:
+            table.add(tomlkit.nl())  # a blank line before the header that follows
+        text = tomlkit.dumps(document)
+        tomllib.loads(text)
+    except (TOMLKitError, ValueError):
+        return None
+    if newline == "\r\n":
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")  # tomlkit ends new lines with LF
+    return text if user.endswith(newline * 2) else text.rstrip("\r\n") + newline
+
+
+def _put(root: Any, parts: tuple[str, ...], value: Any, name: str, made: Callable[[Any], Any]) -> None:
     table, passed = cast(MutableMapping[str, Any], root), ""
     for part in parts[:-1]:
         passed = join(passed, quote(part))
@@ -78,6 +96,10 @@ def _table(parent: Any) -> Any:
     if isinstance(parent, tomlkit.TOMLDocument):
         parent.add(tomlkit.nl())
     return tomlkit.table()
+
+
+def _inline(_: Any) -> Any:
+    return tomlkit.inline_table()
 
 
 def _dict(_: Any) -> dict[str, Any]:

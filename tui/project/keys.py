@@ -20,6 +20,8 @@ _TEXT = re.compile(
     r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})' r"|'''.*?''''{0,2}" r'|"(?:[^"\\\n]|\\.)*"' r"|'[^'\n]*'",
     re.DOTALL,
 )
+_NUMBERS = re.compile(r"\[[-+0-9a-z., ]*\]")
+"""An array of numbers on one line: no element of it needs a line of its own."""
 _SCALAR = re.compile(r"[^,\]}#\r\n]+")
 
 
@@ -144,6 +146,8 @@ class _Scanner:
         first = self.text[self.position]
         if first in "\"'":
             self.skip(_TEXT)
+        elif first == "[" and (found := _NUMBERS.match(self.text, self.position)):
+            self.position = found.end()
         elif first == "[":
             self.items("]", key)
         elif first == "{":

@@ -176,7 +176,7 @@ def _said(message: str, text: str) -> tuple[str, int]:
     known = _SAID.get(what)
     if known is None:
         return what[:1].lower() + what[1:], line
-    return f"{known} after {before[-1]}" if before else known, line
+    return f"{known} after {before[-1].lstrip('[{') or before[-1]}" if before else known, line
 
 
 def _user_table(parts: marker.Parts, text: str, name: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def edit(path: Path, changes: Mapping[str, Any], *, seen: Project | None = None)
     with hold(path):
         raw = read(path)
         parts = marker.divide(parse(path, raw).text, name)
-        if seen is not None and marker.divide(seen.text, name).user != parts.user:
+        if seen is not None and marker.divide(seen.text, name).user.rstrip() != parts.user.rstrip():
             message = f"{path} changed on disk since it was read; not overwritten"
             raise atomic.ChangedOnDisk(message, hint="read it again")
         user = changed(parts.user, changes, name).encode(errors="replace")

@@ -1,0 +1,519 @@
+"""Saving: results below the marker, whole or not at all, the hand-written part byte for byte as it was."""
+
+import dataclasses
+import errno
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from project_samples import START, USER, adding, probe, with_measured
+
+from tui.errors import ProjectError, SaveError
+from tui.probe.protocol import PHASES, REQUESTED_ROWS
+from tui.project import atomic, lock, save
+from tui.project.decode import hints_of
+from tui.project.encode import measured_text
+from tui.project.load import load, parse
+from tui.project.marker import MARKER
+from tui.project.measured import Measured, Operating, PhasePeak, Precision, Setting
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.setenv("PEAKMARK_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    found = tmp_path / "gpt.toml"
+    found.write_text(USER)
+    return found
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir() if one.name.endswith(".tmp")]
+
+
+def python(code: str, *arguments: str | Path, **options) -> subprocess.Popen:
+    """A process that runs ``code`` with this repository and the tests' samples to import."""
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+# --- what is written ----------------------------------------------------------------------------
+
+
+def test_a_result_is_added_below_a_marker_and_read_back(path):
+    saved = save.record(path, adding("p-1"))
+    assert saved.measured.probe == {"p-1": probe()}
+    assert load(path).measured == saved.measured
+    assert path.read_text().startswith(f"{USER}\n{MARKER}\n\n[measured.probe.p-1]\n")
+
+
+def test_the_second_result_leaves_the_first_where_it_is(path):
+    save.record(path, adding("p-1"))
+    first = path.read_text()
+    save.record(path, adding("p-2", second=1))
+    assert path.read_text().startswith(first)
+    assert list(load(path).measured.probe) == ["p-1", "p-2"]
+
+
+def test_an_update_that_changes_nothing_writes_nothing(path):
+    save.record(path, adding("p-1"))
+    before = path.stat()
+    assert save.record(path, lambda found: found).measured.probe
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    assert path.stat().st_ino == before.st_ino
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        USER,
+        USER.rstrip("\n"),
+        USER.replace("\n", "\r\n"),
+        USER + "\n# last words\n\n\n",
+        "schema=1\r\nworkload.source='mlp' # mixed\n",
+        USER + "# ünïcode \t \n",
+    ],
+    ids=["plain", "no last newline", "windows", "blank lines", "mixed", "unicode"],
+)
+def test_the_hand_written_part_stays_byte_for_byte(path, user):
+    path.write_bytes(user.encode())
+    save.record(path, adding("p-1"))
+    once = path.read_bytes()
+    save.record(path, adding("p-2", second=1))
+    twice = path.read_bytes()
+    above = once.partition(MARKER.encode())[0]
+    assert above.startswith(user.encode())
+    assert not above[len(user.encode()) :].strip()
+    assert twice.partition(MARKER.encode())[0] == above
+
+
+def test_a_windows_file_stays_one(path):
+    path.write_bytes(USER.replace("\n", "\r\n").encode())
+    save.record(path, adding("p-1"))
+    written = path.read_bytes()
+    assert written.count(b"\r\n") == written.count(b"\n")
+
+
+def test_the_mode_is_kept(path):
+    path.chmod(0o640)
+    save.record(path, adding("p-1"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_symbolic_link_stays_one_and_its_file_is_saved(path, tmp_path):
+    link = tmp_path / "link.toml"
+    link.symlink_to(path.name)
+    save.record(link, adding("p-1"))
+    assert link.is_symlink()
+    assert "p-1" in load(path).measured.probe
+
+
+def test_unknown_is_left_out_and_its_reason_stays(path):
+    reason = {"process_bytes": "hidden in this container"}
+    save.record(path, adding("p-1", unknown=reason))
+    text = path.read_text()
+    assert "process_bytes = " in text
+    assert "worst_phase" not in text
+    assert "readings" not in text
+    assert load(path).measured.probe["p-1"].unknown == reason
+
+
+def test_a_figure_that_is_nan_becomes_unknown_with_that_reason(path):
+    saved = save.record(
+        path, adding("p-1", loss_last=float("nan"), loss_first=float("inf"), unknown={"x": "y"})
+    )
+    found = saved.measured.probe["p-1"]
+    assert found.loss_last is found.loss_first is None
+    assert found.unknown == {"loss_first": "it was inf", "loss_last": "it was nan", "x": "y"}
+
+
+def test_times_are_utc_and_numbers_stand_on_one_line():
+    text = measured_text(Measured(probe={"p-1": probe(step_ms=(1.5, 2.0, float("nan")))}))
+    assert "\nat = 2026-12-01T14:12:03Z\n" in f"\n{text}"
+    assert "\nstep_ms = [1.5, 2.0, nan]\n" in text
+
+
+def test_losses_that_diverged_stay_where_they_are(path):
+    setting = Setting("fp16", "done", losses=(3.0, float("nan"), 1.0), distance=float("nan"))
+    comparison = Precision(
+        START, "sha256:4be1aaaa", "e-1", "fp32", 3, 1, 8, "done", settings={"fp16": setting}
+    )
+    saved = save.record(path, lambda found: dataclasses.replace(found, precision={"c-1": comparison}))
+    found = saved.measured.precision["c-1"].settings["fp16"]
+    assert [str(one) for one in found.losses] == ["3.0", "nan", "1.0"]
+    assert (found.distance, found.unknown) == (None, {"distance": "it was nan"})
+
+
+def test_text_that_looks_like_a_number_array_stays_text(path):
+    text = "= [\n    1,\n]\nx = 2026-12-01 14:12:03+00:00"
+    assert save.record(path, adding("p-1", failure=text)).measured.probe["p-1"].failure == text
+
+
+def test_half_of_a_surrogate_pair_does_not_lose_the_result(path):
+    assert save.record(path, adding("p-1", failure="caf\udce9")).measured.probe["p-1"].failure == "caf?"
+
+
+# --- any result ---------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
+def rows():
+    return st.dictionaries(st.sampled_from(REQUESTED_ROWS), st.integers(0, 2**40), max_size=3)
+
+
+def strategy(hint, name=""):
+    """Values of a type hint of the measured part."""
+    if hint is PhasePeak:
+        return st.builds(PhasePeak, st.just(0), rows=rows()).map(
+            lambda peak: dataclasses.replace(peak, requested_bytes=sum(peak.rows.values()))
+        )
+    if dataclasses.is_dataclass(hint):
+        return st.builds(hint, **{key: strategy(one, key) for key, one in hints_of(hint).items()})
+    plain = {
+        int: st.integers(-(2**63), 2**63 - 1),
+        float: st.floats(allow_nan=False, allow_infinity=False),
+        str: texts,
+        bool: st.booleans(),
+        type(START): st.datetimes(START.replace(tzinfo=None), timezones=st.just(START.tzinfo)),
+    }
+    if hint in plain:
+        return plain[hint]
+    inner = hint.__args__
+    if hint.__class__.__name__ == "UnionType":
+        return st.none() | strategy(inner[0])
+    if hint.__origin__ is tuple:
+        return st.lists(strategy(inner[0]), max_size=3).map(tuple)
+    keys = st.sampled_from(PHASES) if name == "phases" else texts
+    return st.dictionaries(keys, strategy(inner[1]), max_size=2)
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+@given(strategy(Measured))
+def test_any_result_reads_back_as_it_was(found):
+    assert parse(Path("gpt.toml"), with_measured(measured_text(found)).encode()).measured == found
+
+
+# --- what stays in the file ---------------------------------------------------------------------
+
+
+def test_the_latest_fifty_stay_and_older_ones_go_to_the_history(path):
+    many = {f"p-{number:02}": probe(number) for number in range(53)}
+    kept = save.record(path, lambda found: dataclasses.replace(found, probe=many)).measured.probe
+    assert list(kept) == [f"p-{number:02}" for number in range(3, 53)]
+    lines = [json.loads(line) for line in (path.parent / "gpt.history.jsonl").read_text().splitlines()]
+    assert [(line["kind"], line["id"]) for line in lines] == [
+        ("probe", "p-00"),
+        ("probe", "p-01"),
+        ("probe", "p-02"),
+    ]
+    assert lines[0]["table"]["at"] == "2026-12-01T14:12:03Z"
+    assert lines[0]["table"]["phases"]["backward"]["rows"] == {"weights": 10, "gradients": 20}
+
+
+def test_what_the_operating_configuration_refers_to_stays(path):
+    operating = Operating("p-00", "v-1", "sha256:4be1aaaa", "e-7c1f", START, fallback="p-02")
+    many = {f"p-{number:02}": probe(number) for number in range(53)}
+    kept = save.record(
+        path, lambda found: dataclasses.replace(found, probe=many, operating={"o-1": operating})
+    ).measured.probe
+    assert len(kept) == 52
+    assert "p-01" not in kept
+
+
+def test_a_failed_save_leaves_the_history_as_it_was(path, monkeypatch):
+    history = path.parent / "gpt.history.jsonl"
+    history.write_text('{"kind": "probe"}\n')
+    many = {f"p-{number:02}": probe(number) for number in range(53)}
+    monkeypatch.setattr(atomic.os, "replace", refuse(errno.ENOSPC))
+    with pytest.raises(SaveError):
+        save.record(path, lambda found: dataclasses.replace(found, probe=many))
+    assert history.read_text() == '{"kind": "probe"}\n'
+    assert path.read_text() == USER
+
+
+# --- when it cannot be written ------------------------------------------------------------------
+
+
+def refuse(number: int):
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "replace", "open"])
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (errno.ENOSPC, "no space left on "),
+        (errno.EDQUOT, "your quota on "),
+        (errno.EACCES, "no permission to write"),
+    ],
+)
+def test_a_refused_write_leaves_the_file_as_it_was(path, monkeypatch, call, number, reason):
+    before = path.read_bytes()
+    with monkeypatch.context() as patched:
+        original = os.open
+        if call == "open":
+            patched.setattr(
+                atomic.os,
+                "open",
+                lambda name, *rest: refuse(number)() if ".tmp" in str(name) else original(name, *rest),
+            )
+        else:
+            patched.setattr(atomic.os, call, refuse(number))
+        with pytest.raises(SaveError) as caught:
+            save.record(Path("gpt.toml"), adding("p-1"), kept_in="runs/p-1.jsonl")
+    text = str(caught.value)
+    assert text.startswith(f"gpt.toml could not be saved: {reason}")
+    assert text.endswith(
+        "; it is unchanged, the result is whole in runs/p-1.jsonl and is taken in by the next command"
+    )
+    assert caught.value.code == 5
+    assert path.read_bytes() == before
+    assert leftovers(path.parent) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", folder], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("cannot mount a small file system here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_really_full_leaves_the_file_as_it_was(path, small_disk):
+    full = small_disk / "gpt.toml"
+    full.write_text(USER)
+    with pytest.raises(SaveError) as caught:
+        save.record(full, adding("p-1", failure="x" * 100_000))
+    assert f"could not be saved: no space left on {small_disk}; it is unchanged" in str(caught.value)
+    assert full.read_text() == USER
+    assert leftovers(small_disk) == []
+
+
+def test_a_limit_on_file_sizes_leaves_the_file_as_it_was(path):
+    code = """
+import resource, sys
+from pathlib import Path
+from project_samples import adding
+from tui.errors import SaveError
+from tui.project import save
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    save.record(Path(sys.argv[1]), adding("p-1", failure="x" * 9000))
+except SaveError as error:
+    print(error)
+"""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    out, _ = python(code, path).communicate(timeout=30)
+    assert "it would be larger than the limit on file sizes (ulimit -f); it is unchanged" in out
+    assert path.read_text() == USER
+    assert leftovers(path.parent) == []
+
+
+REFUSED = """
+import os, sys
+from pathlib import Path
+from project_samples import adding
+from tui.errors import SaveError
+from tui.project import save
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    save.record(Path(sys.argv[1]), adding("p-1"))
+except SaveError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def public():
+    """A folder that every user can reach, with a project in it; pytest's own are closed to others."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "gpt.toml").write_text(USER)
+        (folder / "gpt.toml").chmod(0o666)
+        yield folder
+        folder.chmod(0o755)
+
+
+def without_rights(folder: Path, monkeypatch) -> str:
+    """What saving says to a user who is not root."""
+    with tempfile.TemporaryDirectory() as state:
+        os.chmod(state, 0o777)
+        monkeypatch.setenv("PEAKMARK_STATE", state)
+        return python(REFUSED, folder / "gpt.toml", cwd=folder).communicate(timeout=30)[0]
+
+
+def test_a_folder_without_permission_leaves_the_file_as_it_was(public, monkeypatch):
+    public.chmod(0o555)
+    said = without_rights(public, monkeypatch)
+    assert f"gpt.toml could not be saved: no permission to write in {public}; it is unchanged" in said
+    assert (public / "gpt.toml").read_text() == USER
+
+
+def test_a_file_that_is_read_only_is_not_replaced(public, monkeypatch):
+    public.chmod(0o777)
+    (public / "gpt.toml").chmod(0o444)
+    assert "could not be saved: the file is read-only; it is unchanged" in without_rights(public, monkeypatch)
+    assert (public / "gpt.toml").read_text() == USER
+
+
+def test_a_file_that_became_invalid_is_left_alone(path):
+    path.write_text(USER + "oops\n")
+    with pytest.raises(SaveError) as caught:
+        save.record(path, adding("p-1"), kept_in="runs/p-1.jsonl")
+    assert "not valid TOML" in str(caught.value)
+    assert "it is unchanged, the result is whole in runs/p-1.jsonl" in str(caught.value)
+    assert path.read_text() == USER + "oops\n"
+
+
+def test_a_file_that_is_gone_is_not_made_again(path):
+    path.unlink()
+    with pytest.raises(SaveError, match="no such file"):
+        save.record(path, adding("p-1"))
+    assert not path.exists()
+
+
+def test_a_result_that_does_not_add_up_is_not_written(path):
+    wrong = {"backward": PhasePeak(31, rows={"weights": 30})}
+    with pytest.raises(SaveError, match="rows sum to 30, requested_bytes says 31"):
+        save.record(path, adding("p-1", phases=wrong))
+    assert path.read_text() == USER
+
+
+# --- several writers ----------------------------------------------------------------------------
+
+
+def editing(path: Path, times: int):
+    """An update during which an editor saves the file, ``times`` times."""
+    left = iter(range(times))
+
+    def update(found: Measured) -> Measured:
+        if (number := next(left, None)) is not None:
+            path.write_text(USER.replace("micro = 8", f"micro = {number + 20}"))
+        return adding("p-1")(found)
+
+    return update
+
+
+def test_an_edit_during_a_save_is_kept_together_with_the_result(path):
+    saved = save.record(path, editing(path, 1))
+    assert saved.spec.workload.batch.micro == 20
+    assert load(path).measured.probe == {"p-1": probe()}
+
+
+def test_a_file_that_keeps_changing_is_never_overwritten(path):
+    with pytest.raises(atomic.ChangedOnDisk) as caught:
+        save.record(Path("gpt.toml"), editing(path, 9), kept_in="runs/p-1.jsonl")
+    assert str(caught.value) == (
+        "gpt.toml changed on disk since it was read; not overwritten; "
+        "the result is in runs/p-1.jsonl: run again to take both"
+    )
+    assert "micro = 22" in path.read_text()
+    assert leftovers(path.parent) == []
+
+
+def test_processes_that_save_at_once_lose_nothing(path):
+    code = """
+import sys
+from pathlib import Path
+from project_samples import adding
+from tui.project import save
+for number in range(5):
+    save.record(Path(sys.argv[1]), adding(f"p-{sys.argv[2]}{number}"))
+"""
+    writers = [python(code, path, name) for name in "abc"]
+    assert [writer.wait(timeout=30) for writer in writers] == [0, 0, 0]
+    for writer in writers:
+        writer.stdout.close()
+    assert sorted(load(path).measured.probe) == [f"p-{name}{number}" for name in "abc" for number in range(5)]
+
+
+def test_a_lock_that_is_held_is_waited_for_and_its_holder_named(path, monkeypatch):
+    code = """
+import sys
+from pathlib import Path
+from tui.project.lock import hold
+with hold(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    holder = python(code, path, stdin=subprocess.PIPE)
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        monkeypatch.setattr(lock, "WAIT_S", 0.05)
+        with pytest.raises(SaveError) as caught:
+            save.record(Path("gpt.toml"), adding("p-1"))
+        assert f"gpt.toml is being saved by another peakmark (pid {holder.pid}); it is unchanged" in str(
+            caught.value
+        )
+        holder.stdin.close()
+        holder.wait(timeout=10)
+    assert save.record(path, adding("p-1")).measured.probe
+
+
+def test_a_holder_that_is_killed_leaves_no_lock_behind(path):
+    code = """
+import os, sys
+from pathlib import Path
+from tui.project.lock import hold
+with hold(Path(sys.argv[1])):
+    os.kill(os.getpid(), 9)
+"""
+    holder = python(code, path)
+    with holder:
+        assert holder.wait(timeout=10) == -9
+    with lock.hold(path, 0):
+        pass
+
+
+# --- new files ----------------------------------------------------------------------------------
+
+
+def test_a_new_file_is_written_and_never_over_another(path):
+    new = path.with_name("new.toml")
+    assert save.create(new, USER).spec.workload.batch.micro == 8
+    assert new.read_text() == USER
+    with pytest.raises(ProjectError, match="exists already and was not overwritten; choose another name"):
+        save.create(new, USER)
+
+
+def test_a_new_file_that_would_be_wrong_is_not_written(path):
+    with pytest.raises(ProjectError, match="at least 1"):
+        save.create(path.with_name("new.toml"), USER.replace("micro = 8", "micro = 0"))
+    assert not path.with_name("new.toml").exists()
+
+
+def test_a_new_file_that_cannot_be_written_leaves_nothing(path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic.os, "fsync", refuse(errno.ENOSPC))
+        with pytest.raises(SaveError, match=r"no space left on .*; it was not created"):
+            save.create(path.with_name("new.toml"), USER)
+    assert not path.with_name("new.toml").exists()
+    with pytest.raises(SaveError, match="there is no folder nowhere"):
+        save.create(Path("nowhere/new.toml"), USER)
