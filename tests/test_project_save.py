@@ -492,6 +492,20 @@ with hold(Path(sys.argv[1])):
         pass
 
 
+def test_a_state_folder_on_a_full_disk_only_loses_the_holders_name(path, monkeypatch):
+    monkeypatch.setattr(lock.os, "pwrite", refuse(errno.ENOSPC))
+    assert save.record(path, adding("p-1")).measured.probe
+
+
+def test_a_state_folder_that_cannot_be_written_is_said(path, tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "locks").write_text("")
+    with pytest.raises(SaveError) as caught:
+        save.record(Path("gpt.toml"), adding("p-1"))
+    assert str(caught.value).startswith("gpt.toml could not be locked and is unchanged: ")
+    assert path.read_text() == USER
+
+
 # --- new files ----------------------------------------------------------------------------------
 
 

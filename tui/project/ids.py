@@ -9,20 +9,21 @@ from threading import Lock
 
 _lock = Lock()
 _issued: dict[str, tuple[str, int]] = {}
-"""By letter and second: the random digits of the first id, and how many followed it."""
+"""By prefix and second: the random digits of the first id, and how many followed it."""
 
 
-def new_id(letter: str, moment: datetime | None = None, taken: Container[str] = ()) -> str:
+def new_id(prefix: str, moment: datetime | None = None, taken: Container[str] = ()) -> str:
     """A new id for now, or for ``moment``, in UTC.
 
-    Ids of one process are unique and sort in the order they were made, also within a second.
+    Ids of one process are unique and sort in the order they were made, also within a second.  Two processes
+    that start in the same second get the same one in 1 of 256 cases: create what is named by it exclusively.
 
     Args:
-        letter: p probe, v verify, c precision comparison, r restore.
+        prefix: p probe, v verify, c precision comparison, r restore.
         moment: time zone included; None: now.
         taken: ids that exist already, such as those of a file.
     """
-    stem = f"{letter}-{(moment or datetime.now(UTC)).astimezone(UTC):%Y%m%dT%H%M%S}"
+    stem = f"{prefix}-{(moment or datetime.now(UTC)).astimezone(UTC):%Y%m%dT%H%M%S}"
     with _lock:
         while True:
             first, count = _issued.get(stem, (os.urandom(1).hex(), -1))

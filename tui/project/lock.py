@@ -8,7 +8,7 @@ import hashlib
 import os
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tui.errors import SaveError
@@ -35,11 +35,12 @@ def hold(path: Path, wait_s: float | None = None) -> Generator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         hint = "set PEAKMARK_STATE to a folder that you can write"
-        raise SaveError(f"{path} could not be locked: {reason}", hint=hint) from error
+        raise SaveError(f"{path} could not be locked and is unchanged: {reason}", hint=hint) from error
     try:
         _acquire(handle, path, WAIT_S if wait_s is None else wait_s)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full disk: the lock holds all the same, only the holder's name is missing
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(handle)  # gives the lock back
@@ -54,7 +55,9 @@ def _acquire(handle: int, path: Path, wait_s: float) -> None:
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 reason = (error.strerror or str(error)).lower()
                 hint = "set PEAKMARK_STATE to a folder on a local disk"
-                raise SaveError(f"{path} could not be locked: {reason}", hint=hint) from error
+                raise SaveError(
+                    f"{path} could not be locked and is unchanged: {reason}", hint=hint
+                ) from error
             if time.monotonic() >= deadline:
                 holder = os.pread(handle, 20, 0).decode(errors="replace") or "unknown"
                 raise SaveError(
