@@ -47,6 +47,13 @@ def seen_at(probe: Probe, phase: str | None, worst: str | None, reserve: int) ->
     return Seen(found.bytes, found.origins, "", found.reasons)
 
 
+def allocated_bytes(device: str, peak: PhasePeak) -> int | None:
+    """Tensor-allocated bytes of a phase; on the CPU, whose allocator does not round, those requested."""
+    if peak.allocated_bytes is None and device == "cpu":
+        return peak.requested_bytes
+    return peak.allocated_bytes
+
+
 class _Column:
     """Gathers the measured column of one phase from the inside out."""
 

@@ -28,9 +28,9 @@ def operating(
 ) -> Operating | None:
     """The operating configuration that the measurements of this spec prove, or None.
 
-    It needs a probe that fits with the reserve, uncontended, in the precision that is used, and a Verify of the
-    same environment.  Of every batch, and of Verify, the latest run that ended counts: an earlier success does
-    not outweigh a later failure.  The batch that the spec asks for comes first, then the latest one that fits.
+    It needs a probe that fits with the reserve, uncontended, in the precision that is used, and a Verify of
+    the same environment.  Of every batch, and of Verify, the latest run that ended counts: an earlier success
+    does not outweigh a later failure.  The batch that the spec asks for comes first, then the latest one.
 
     Args:
         spec: as it is now.

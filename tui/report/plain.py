@@ -20,7 +20,7 @@ def plain_lines(document: dict[str, Any]) -> list[str]:
     Rows of a ledger begin with their phase instead of ``rows``.
 
     >>> plain_lines({"rows": [{"row": "weights", "bytes": 4}], "a": None, "unknown": {"a": "not read"}})
-    ['rows.weights.bytes 4', 'a n/a not read']
+    ['rows.weights.row weights', 'rows.weights.bytes 4', 'a n/a not read']
     """
     reasons: dict[str, str] = document.get("unknown", {})
     phase = "rows"

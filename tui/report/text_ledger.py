@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tui.budget.declared import counter_note
 from tui.budget.ledger import NOT_DECLARED, Ledger, ledger
+from tui.budget.readings import allocated_bytes
 from tui.budget.rows import Row
 from tui.probe.protocol import PHASES
 from tui.project.measured import Measured, PhasePeak
@@ -60,7 +61,7 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
     if found.probe_id is None:
         return [*lines, "not measured: declared rows alone"]
     where = found.phase or "no phase"
-    if found.probe and found.phase in found.phases:
+    if found.phase is not None and found.phase in found.phases:
         peak = found.phases[found.phase]
         if peak.micro_batch is not None:
             where += f", micro-batch {peak.micro_batch + 1} of {at.accumulate}"
@@ -158,15 +159,15 @@ def _phases(found: Ledger, unit: Unit, width: int) -> list[str]:
     lines = [clip(head, width)]
     for phase in (one for one in PHASES if one in found.phases):
         mark = "  worst" if phase == found.verdict.worst_phase else ""
-        cells = [unit.cell(size) for size in _sizes(found.phases[phase])]
+        cells = [unit.cell(size) for size in _sizes(found.situation.device, found.phases[phase])]
         lines.append(clip(phase.ljust(LABEL) + right(cells, [11] * 4) + mark, width))
-    if any(None in _sizes(peak) for peak in found.phases.values()):
+    if any(None in _sizes(found.situation.device, peak) for peak in found.phases.values()):
         lines += hanging("n/a in a phase: read in another phase only, or not at all", width)
     return lines
 
 
-def _sizes(peak: PhasePeak) -> list[int | None]:
-    return [peak.requested_bytes, peak.allocated_bytes, peak.reserved_bytes, peak.process_bytes]
+def _sizes(device: str, peak: PhasePeak) -> list[int | None]:
+    return [peak.requested_bytes, allocated_bytes(device, peak), peak.reserved_bytes, peak.process_bytes]
 
 
 def _next(found: Ledger, project: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tui import units
 from tui.budget.ledger import probe_verdict
+from tui.budget.readings import allocated_bytes
 from tui.budget.rows import row_name
 from tui.budget.throughput import DRIFT_LIMIT, drift_ratio
 from tui.project.measured import Measured, Probe
@@ -59,7 +60,8 @@ def _head(spec: Spec, measured: Measured, probe_id: str, width: int) -> list[str
     lines = joined([probe_id, place, probe.precision, f"nice {probe.nice}", contended], width)
     length = f" x {probe.length}" if probe.length is not None else ""
     total = probe.micro_batch * probe.accumulate * spec.placement.ranks
-    micro = f"{probe.accumulate} micro-batch{'' if probe.accumulate == 1 else 'es'} of {probe.micro_batch}{length}"
+    several = "micro-batch" if probe.accumulate == 1 else "micro-batches"
+    micro = f"{probe.accumulate} {several} of {probe.micro_batch}{length}"
     ranks = f", on {spec.placement.ranks} ranks" if spec.placement.ranks > 1 else ""
     return [*lines, *wrap(f"iteration = {micro}{ranks}, then 1 optimizer step = {total} samples", width)]
 
@@ -89,7 +91,7 @@ def _memory(probe: Probe, unit: Unit) -> str:
     process = probe.readings.get("process")
     sizes = [
         ("requested", peak.requested_bytes if peak else None),
-        ("allocated", peak.allocated_bytes if peak else None),
+        ("allocated", allocated_bytes(probe.device, peak) if peak else None),
         (outer, peak.reserved_bytes if peak else None),
         ("process", process.bytes if process else None),
     ]
@@ -164,14 +166,13 @@ def _candidate(spec: Spec, probe: Probe, unit: Unit, widths: Sequence[int], widt
     lead = [str(probe.micro_batch), str(total)]
     if probe.outcome in ("out-of-memory", "failed", "cancelled"):
         words = probe.outcome.replace("-", " ")
-        return wrap(
-            f"{words}: {probe.failure}" if probe.failure else words, width, 15, right(lead, widths[:2]) + "  "
-        )
+        told = probe.failure.removeprefix(f"{words}: ")
+        return wrap(f"{words}: {told}" if told else words, width, 15, right(lead, widths[:2]) + "  ")
     peak = probe.phases.get(probe.worst_phase or "")
     verdict = probe_verdict(spec, probe)
     cells = [
         *lead,
-        unit.cell(peak.allocated_bytes if peak else None),
+        unit.cell(allocated_bytes(probe.device, peak) if peak else None),
         unit.cell(peak.reserved_bytes if peak else None),
         unit.cell(verdict.process_bytes),
         "n/a" if verdict.spare_bytes is None else _spare(verdict.spare_bytes, unit),

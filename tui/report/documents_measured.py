@@ -1,0 +1,242 @@
+"""The JSON documents of measurements: ledger, probes, precision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tui.budget.ledger import Ledger, ledger, probe_verdict
+from tui.budget.readings import allocated_bytes
+from tui.probe.protocol import PHASES, REQUESTED_ROWS
+from tui.project.measured import Probe, Setting
+from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
+from tui.report.json_values import Missing, known
+
+
+def ledger_document(
+    source: Source,
+    probe_id: str | None = None,
+    phase: str | None = None,
+    *,
+    predicted: Mapping[str, int] | None = None,
+) -> Document:
+    """The ledger of one probe (None: the latest) in one phase (None: the worst).
+
+    Raises:
+        KeyError: the probe or the phase does not exist.
+    """
+    found = ledger(source.spec, source.measured, probe_id, phase, predicted=predicted)
+    peak = found.phases.get(found.phase or "")
+    instant: Document = {
+        "phase": known(found.phase, "nothing was measured"),
+        "micro_batch_index": known(peak.micro_batch if peak else None, "not recorded with the peak"),
+        "operator": peak.operator if peak else "",
+        "module": peak.module if peak else "",
+    }
+    body: Document = {
+        "probe": known(found.probe_id, "nothing was measured"),
+        "verdict": verdict_table(found.verdict),
+        "instant": instant,
+        "rows": [_row(found, key) for key in (row.key for row in found.rows)],
+        "readings": _readings(found.probe),
+        "phases": _phases(found.probe),
+        "checks": [
+            {
+                "sum": check.sum,
+                "rows_bytes": known(check.rows_bytes, check.text),
+                "reading_bytes": known(check.reading_bytes, check.text),
+                "agrees": known(check.agrees, check.text),
+            }
+            for check in found.checks
+        ],
+    }
+    batch = found.situation
+    environment = found.probe.environment if found.probe else None
+    return enveloped(
+        "ledger", source, environment, body, batch_table(source, batch.micro, batch.accumulate, batch.length)
+    )
+
+
+def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
+    """One probe (none named: the latest); of several the last one in full, all of them as candidates.
+
+    Raises:
+        KeyError: there is no such probe.
+    """
+    chosen = list(ids) or ([max(source.measured.probe)] if source.measured.probe else [])
+    if not chosen:
+        body: Document = {"id": Missing("nothing was measured yet"), "outcome": "unknown"}
+        body["candidates"] = Missing("nothing was measured yet")
+        return enveloped("probe", source, None, body)
+    probe_id = chosen[-1]
+    probe = source.measured.probe[probe_id]
+    body = {
+        "id": probe_id,
+        "at": moment(probe.at),
+        "outcome": probe.outcome,
+        "verdict": verdict_table(probe_verdict(source.spec, probe)),
+        "precision": probe.precision,
+        "contended": probe.contended,
+        "nice": probe.nice,
+        "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
+        "timing": _timing(probe),
+        "memory": {"run": "traced", "readings": _readings(probe), "phases": _phases(probe)},
+        "loss_first": known(probe.loss_first, probe.unknown.get("loss_first")),
+        "loss_last": known(probe.loss_last, probe.unknown.get("loss_last")),
+        "out_of_memory": _out_of_memory(probe),
+        "failure": probe.failure,
+    }
+    if len(chosen) > 1:
+        body["candidates"] = [_candidate(source, one) for one in chosen]
+    else:
+        body["candidates"] = Missing("one batch was asked for")
+    batch = batch_table(source, probe.micro_batch, probe.accumulate, probe.length)
+    return enveloped("probe", source, probe.environment, body, batch)
+
+
+def precision_document(source: Source, precision_id: str | None = None) -> Document:
+    """One comparison of settings, None: the latest.
+
+    Raises:
+        KeyError: there is no such comparison.
+    """
+    precision_id = precision_id or max(source.measured.precision, default=None)
+    if precision_id is None:
+        body: Document = {"id": Missing("nothing was compared yet"), "outcome": "unknown", "settings": []}
+        return enveloped("precision", source, None, body)
+    found = source.measured.precision[precision_id]
+    names = ("loader_samples_per_s", "compute_samples_per_s", "together_samples_per_s", "stall_ratio")
+    body = {
+        "id": precision_id,
+        "at": moment(found.at),
+        "outcome": found.outcome,
+        "failure": found.failure,
+        "reference": found.reference,
+        "iterations_count": found.steps,
+        "seeds_count": found.seeds,
+        "micro": found.micro_batch,
+        "noise_floor": known(found.noise_floor, found.unknown.get("noise_floor")),
+        "gradient_limit_ratio": found.gradient_limit,
+        "settings": [_setting(name, setting) for name, setting in found.settings.items()],
+        **{name: known(getattr(found, name), found.unknown.get(name, "not timed")) for name in names},
+    }
+    return enveloped("precision", source, found.environment, body)
+
+
+def _row(found: Ledger, key: str) -> Document:
+    row = found.row(key)
+    reasons = row.reasons
+    return {
+        "row": row.key,
+        "kind": row.kind,
+        "declared_bytes": known(row.declared, reasons.get("declared")),
+        "declared_as": row.declared_as,
+        "predicted_bytes": known(row.predicted, reasons.get("predicted")),
+        "measured_bytes": known(row.measured, reasons.get("measured")),
+        "difference_bytes": known(row.difference, reasons.get("measured") or reasons.get("predicted")),
+        "origin": row.origin,
+        "meaning": row.meaning,
+    }
+
+
+def _readings(probe: Probe | None) -> list[Document]:
+    if probe is None:
+        return []
+    return [
+        {
+            "name": name,
+            "bytes": known(one.bytes, one.unknown),
+            "source": one.source,
+            "at": one.phase,
+            "meaning": one.meaning,
+        }
+        for name, one in probe.readings.items()
+    ]
+
+
+def _phases(probe: Probe | None) -> list[Document]:
+    phases, device = (probe.phases, probe.device) if probe else ({}, "cpu")
+    return [
+        {
+            "phase": name,
+            "requested_bytes": phases[name].requested_bytes,
+            "allocated_bytes": known(allocated_bytes(device, phases[name]), "not read in this phase"),
+            "reserved_bytes": known(phases[name].reserved_bytes, "not read in this phase"),
+            "process_bytes": known(phases[name].process_bytes, "not read in this phase"),
+            "rows": {key: phases[name].rows.get(key, 0) for key in REQUESTED_ROWS},
+        }
+        for name in PHASES
+        if name in phases
+    ]
+
+
+def _timing(probe: Probe) -> Document:
+    names = (
+        "first_ms",
+        "step_ms_median",
+        "step_ms_mean",
+        "step_ms_p90",
+        "samples_per_s",
+        "samples_per_s_low",
+        "samples_per_s_high",
+        "tokens_per_s",
+    )
+    reason = probe.failure or "not timed"
+    values = {name: known(getattr(probe, name), probe.unknown.get(name, reason)) for name in names}
+    return {"run": "untraced", "timed_count": probe.iterations, "warmup_count": probe.warmup, **values}
+
+
+def _out_of_memory(probe: Probe) -> Document | Missing:
+    if probe.outcome != "out-of-memory":
+        return Missing("it did not run out of memory")
+    return {
+        "asked_bytes": known(probe.asked_bytes, probe.unknown.get("asked_bytes")),
+        "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
+        "alive": [{"row": key, "bytes": size} for key, size in probe.alive.items()],
+    }
+
+
+def _candidate(source: Source, probe_id: str) -> Document:
+    probe = source.measured.probe[probe_id]
+    found = probe_verdict(source.spec, probe)
+    return {
+        "id": probe_id,
+        "micro": probe.micro_batch,
+        "global": probe.micro_batch * probe.accumulate * source.spec.placement.ranks,
+        "outcome": probe.outcome,
+        "process_bytes": known(found.process_bytes, found.why or "not read"),
+        "spare_bytes": known(found.spare_bytes, found.why or "not read"),
+        "samples_per_s": known(probe.samples_per_s, probe.unknown.get("samples_per_s", probe.failure)),
+    }
+
+
+def _setting(name: str, setting: Setting) -> Document:
+    keys = {
+        "validation_loss": "validation_loss",
+        "validation_distance": "distance",
+        "final_loss": "training_loss",
+        "gradient_error": "gradient_error_ratio",
+        "requested_bytes": "requested_bytes",
+        "allocated_bytes": "allocated_bytes",
+        "reserved_bytes": "reserved_bytes",
+        "process_bytes": "process_bytes",
+        "step_ms_median": "step_ms_median",
+        "samples_per_s": "samples_per_s",
+        "samples_per_s_low": "samples_per_s_low",
+        "samples_per_s_high": "samples_per_s_high",
+        "quality_met": "quality_met",
+    }
+    values = {
+        shown: known(getattr(setting, key), setting.unknown.get(key) or setting.why or None)
+        for key, shown in keys.items()
+    }
+    return {
+        "name": name,
+        "effective": setting.effective,
+        "outcome": setting.outcome,
+        **values,
+        "nonfinite_count": setting.nonfinite,
+        "skipped_count": setting.skipped,
+        "verdict": setting.verdict,
+        "gain": list(setting.gain),
+        "why": setting.why,
+    }
