@@ -1,6 +1,7 @@
 """A project and measurements for the tests of the project file."""
 
 import dataclasses
+import os
 from datetime import UTC, datetime, timedelta
 
 from tui.project.marker import MARKER
@@ -73,3 +74,12 @@ def adding(name: str, **changes):
 def with_measured(below: str, user: str = USER) -> str:
     """A whole file whose measured part is ``below``."""
     return f"{user}\n{MARKER}\n\n{below}"
+
+
+def refuse(number: int):
+    """A stand-in for a call of the operating system that fails with that error number."""
+
+    def fail(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    return fail
