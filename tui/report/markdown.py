@@ -67,8 +67,7 @@ def accepted(source: Source) -> tuple[str | None, Operating | None]:
 def next_command(source: Source) -> str:
     """What to run next so that a configuration can be validated."""
     measured, mark = source.measured, source.fingerprint
-    current = [one for one in measured.verify.values() if is_current(one.spec, mark)]
-    if not current or current[-1].outcome != "verified":
+    if _verified(source) != "verified":
         return f"peakmark verify {source.project}"
     if not any(is_current(one.spec, mark) and one.outcome == "fits" for one in measured.probe.values()):
         return f"peakmark probe {source.project}"
@@ -110,12 +109,18 @@ def _why_not(source: Source) -> str:
         return "nothing was measured yet"
     if not probes:
         return "no probe of this spec was run"
-    current = [one for one in measured.verify.values() if is_current(one.spec, mark)]
-    if not current:
+    if _verified(source) is None:
         return "this spec was not verified"
-    if current[-1].outcome != "verified":
+    if _verified(source) != "verified":
         return "the last Verify failed"
     return "no uncontended probe of this spec fits with the reserve"
+
+
+def _verified(source: Source) -> str | None:
+    """Outcome of the latest Verify of this spec, None when there is none."""
+    table = source.measured.verify
+    current = [id for id, one in table.items() if is_current(one.spec, source.fingerprint)]
+    return table[max(current)].outcome if current else None
 
 
 def _configuration(source: Source, found: Operating | None) -> list[str]:

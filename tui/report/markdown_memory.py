@@ -68,9 +68,10 @@ def _around(source: Source, found: Ledger) -> list[str]:
     names = [
         (row.other_name, row.measured)
         for row in found.rows
-        if row.key in ("tensor_allocated", "allocator_reserved", "heap_reserved", "process", "device_used")
+        if row.key in ("allocator_reserved", "heap_reserved", "process", "device_used")
+        or (row.key == "tensor_allocated" and found.situation.device != "cpu")
     ]
-    same = ", ".join(f"{name} {unit.text(size)}" for name, size in names if size is not None and name)
+    same = ", ".join(f"`{name}` {unit.text(size)}" for name, size in names if size is not None)
     if same:
         lines.append(f"Other names for the same run: {same}.")
     lines += [f"{text[0].upper()}{text[1:]}." for text in sentences.budget(found.verdict, unit)]

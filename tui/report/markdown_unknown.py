@@ -18,10 +18,7 @@ Unknown = tuple[str, str, str]
 def unknowns(source: Source, found: Operating | None) -> list[str]:
     """The table of assumptions and unknowns; never empty: every report leaves something out."""
     rows = list(dict.fromkeys([*_missing_steps(source, found), *_figures(source, found), *_always()]))
-    cells = [
-        [escaped(what), escaped(why), escaped(how).replace("peakmark", "`peakmark`")]
-        for what, why, how in rows
-    ]
+    cells = [[escaped(what), escaped(why), _settled(how)] for what, why, how in rows]
     lines = [
         "## Assumptions and unknowns",
         "",
@@ -29,6 +26,10 @@ def unknowns(source: Source, found: Operating | None) -> list[str]:
     ]
     assumed = _assumed(source, found)
     return [*lines, "", *(f"* {escaped(one)}" for one in assumed)]
+
+
+def _settled(how: str) -> str:
+    return f"`{how}`" if how.startswith("peakmark ") else escaped(how)
 
 
 def _missing_steps(source: Source, found: Operating | None) -> Iterator[Unknown]:
