@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from app.sample import SPEC
-
 from tui.errors import ProjectError
 from tui.probe import protocol
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+
 from app import sample
 from app.fakes import FakeRun, FakeSource, probe_events
-
 from tui.app.app import PeakmarkApp
 from tui.app.widgets.trace import StepTrace, TracePart
 from tui.errors import RunError

@@ -50,6 +50,6 @@ def _watch(descriptor: int) -> None:
         events & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, events in poller.poll(POLL_MS)
     ):
         pass
-    os.kill(os.getpid(), signal.SIGHUP)
+    os.kill(os.getpid(), signal.SIGTERM)
     pause.wait(PATIENCE_S)
     os._exit(128 + signal.SIGHUP)

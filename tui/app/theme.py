@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.style import Style
 from textual.color import Color, ColorParseError
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 import tui
 from tui.errors import UsageError
@@ -76,6 +76,9 @@ def load(path: Path) -> Theme:
             raise UsageError(f"the theme has no variables.{key}", where=str(path))
     for key, value in variables.items():
         _colour(path, f"variables.{key}", value)
+    if table.get("ansi"):
+        # Textual's own widgets need more shades of an ansi theme than anybody wants to write down.
+        variables = BUILTIN_THEMES["ansi-dark"].variables | variables
     return Theme(variables=variables, **table)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class FirstScreen(Screen[None]):
     """Opens a project by its path or from the recent ones; the rest are commands, which it names."""
 
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "ask", "Open a project", id="first.open", show=False),
         Binding("escape", "leave_input", "Back", id="first.back", show=False),

@@ -26,7 +26,7 @@ _PANES = {"probe": 4, "report": 3}
 class StepScreen(Screen[None]):
     """Shows one step.  What it shows is a function of the app's scene and of its own cursor."""
 
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", id="move.down", show=False),
         Binding("up,k", "move(-1)", "Up", id="move.up", show=False),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.containers import Horizontal
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -14,6 +16,7 @@ from tui.app.views.bars import trace_rows
 class TracePart(Widget):
     """Some columns of a trace; drawn again only when they look different."""
 
+    PART = 12
     DEFAULT_CSS = "TracePart { height: 100%; width: 12; color: $primary; }"
 
     def __init__(self) -> None:
@@ -22,16 +25,14 @@ class TracePart(Widget):
 
     def show(self, rows: tuple[str, ...]) -> bool:
         """Show ``rows``; True when they differ from those before."""
-        if rows == self._rows:
-            return False
-        self._rows = rows
-        self.refresh()
-        return True
+        old, self._rows = self._rows, rows
+        changed = [y for y in range(len(rows)) if y >= len(old) or old[y] != rows[y]]
+        for y in changed:
+            self.refresh(Region(0, y, self.PART, 1))
+        return bool(changed)
 
     def render_line(self, y: int) -> Strip:
         """One row of these columns, in one style."""
-        from rich.segment import Segment
-
         text = self._rows[y] if y < len(self._rows) else ""
         return Strip([Segment(text.ljust(self.size.width), self.rich_style)], self.size.width)
 
@@ -42,13 +43,11 @@ class StepTrace(Horizontal):
     ``redraw`` is called at most four times a second.  Only the parts in which something changed are drawn.
     """
 
-    PART = 12
     DEFAULT_CSS = "StepTrace { layer: live; position: absolute; display: none; }"
 
     def __init__(self, *, ascii_only: bool = False, **options: str) -> None:
         super().__init__(**options)
         self.ascii_only = ascii_only
-        self._parts = 0
 
     def compose(self) -> ComposeResult:
         for _ in range(5):
@@ -59,6 +58,6 @@ class StepTrace(Horizontal):
         rows = trace_rows(trace, width, height, ascii_only=self.ascii_only)
         touched = 0
         for index, part in enumerate(self.query(TracePart)):
-            start = index * self.PART
-            touched += part.show(tuple(row[start : start + self.PART] for row in rows))
+            start = index * part.PART
+            touched += part.show(tuple(row[start : start + part.PART] for row in rows))
         return touched
