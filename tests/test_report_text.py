@@ -91,7 +91,7 @@ context, kernels, NCCL         -     0.586
 = process                            9.586            nvidia-smi, this pid
 other processes                -     5.000
 driver-reserved                -     0.414            nvidia-smi omits it
-= device used                       15.000            nvidia-smi, the card
+= device used                       15.000            nvidia-smi + driver
 reserve                    4.000     4.000         0  longest validation batch
 free                           -    61.000
 = device total                      80.000            nvidia-smi, total
@@ -213,7 +213,7 @@ difference            +38,597,376
 all trainable; 38,597,376 received no gradient in a real backward
 checkpoint: 149 entries, 163,037,184 elements
 DISAGREE. The output head is a tensor of its own: set tied = false, or tie it in
-the model.
+    the model.
 """
     )
 
@@ -284,7 +284,7 @@ loss      10.986 -> 9.771
 from      20 untraced iterations = 2.4 s after 3 warm-up; memory from a traced
           run of its own
 FITS with 46.414 GiB beyond the reserve, in the worst phase (backward). Saved in
-gpt.toml. Next: peakmark precision gpt.toml
+    gpt.toml. Next: peakmark precision gpt.toml
 """
     )
 
@@ -304,7 +304,7 @@ loss      0.500 -> 0.250
 from      4 untraced iterations = <.1 s after 2 warm-up; memory from a traced
           run of its own
 FITS with 7,616.00 MiB beyond the reserve, in the worst phase (backward). Saved
-in mlp.toml. Next: peakmark precision mlp.toml
+    in mlp.toml. Next: peakmark precision mlp.toml
 """
     )
 
@@ -320,8 +320,8 @@ asked     12.000 GiB (12,884,901,888 B)
 cap       59.000 GiB, what the process was held to
 alive     step temporaries 24.000 GiB · weights 0.464 GiB (24.464 GiB requested)
 DOES NOT FIT: out of memory: iteration 1, backward, in log_softmax backward.
-Try micro 32 x accumulate 8, the same global batch. Next: peakmark probe
-gpt.toml --search
+Try micro 32 x accumulate 8, the same global batch.
+Next: peakmark probe gpt.toml --search
 """
     )
 
@@ -408,7 +408,8 @@ def test_a_prediction_gets_a_column_and_the_difference_is_measured_minus_predict
 )
 def test_the_last_line_of_a_ledger_begins_with_the_verdict(job, last):
     spec = replace(CUDA_SPEC, budget=replace(CUDA_SPEC.budget, job=job * GIB))
-    assert " ".join(ledger_lines(spec, CUDA, PROBE, project="gpt.toml")).endswith(last)
+    lines = ledger_lines(spec, CUDA, PROBE, project="gpt.toml")
+    assert " ".join(line.strip() for line in lines).endswith(last)
 
 
 def test_a_process_that_nobody_could_read_leaves_the_verdict_unknown():

@@ -117,7 +117,7 @@ CUDA = (
     RowName("process", "process", "what the device charges to this process", "nvidia-smi, this pid", "sum"),
     _OTHERS,
     RowName("driver_reserved", "driver-reserved", "what the driver keeps for itself", "nvidia-smi omits it"),
-    RowName("device_used", "device used", "everything in use on the device", "nvidia-smi, the card", "sum"),
+    RowName("device_used", "device used", "everything in use on the device", "nvidia-smi + driver", "sum"),
     _RESERVE,
     _FREE,
     RowName("device_total", "device total", "all memory of the device", "nvidia-smi, total", "sum"),

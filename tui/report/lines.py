@@ -133,6 +133,22 @@ def hanging(text: str, width: int, indent: int = 4) -> list[str]:
     return wrap(rest, width, indent, head + " ")
 
 
+def closing(text: str, width: int) -> list[str]:
+    """Last lines; a command after ``Next:`` begins a line of its own rather than be broken in two.
+
+    >>> closing("AGREE. Next: peakmark verify a.toml", 28)
+    ['AGREE.', 'Next: peakmark verify a.toml']
+    """
+    sentence, found, command = clean(text).partition(" Next: ")
+    lines = hanging(sentence, width) if " " in sentence else wrap(sentence, width)
+    following = f"Next: {command}"
+    if not found:
+        return lines
+    if columns(lines[-1]) + 1 + columns(following) <= width:
+        return [*lines[:-1], f"{lines[-1]} {following}"]
+    return [*lines, *hanging(following, width)]
+
+
 def joined(parts: Sequence[str], width: int) -> list[str]:
     """Parts with `` · `` between them, broken only where a line is full.
 

@@ -60,14 +60,14 @@ def operating(
         spec=probe.spec,
         environment=place,
         accepted_at=accepted_at or max(one.at for one in evidence),
-        micro_batch_tested=tested(spec, measured, fingerprint),
+        micro_batch_tested=batches_run(spec, measured, fingerprint),
         precision=precision,
         restore=restore,
         fallback=fallback,
     )
 
 
-def tested(spec: Spec, measured: Measured, fingerprint: str) -> tuple[int, ...]:
+def batches_run(spec: Spec, measured: Measured, fingerprint: str) -> tuple[int, ...]:
     """Micro-batches of this spec that fit, smallest first."""
     return tuple(sorted({measured.probe[one].micro_batch for one in _fitting(spec, measured, fingerprint)}))
 

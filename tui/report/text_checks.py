@@ -9,7 +9,7 @@ from tui.budget.params import FAMILIES, Formula, formula
 from tui.project.measured import Check, Inventory, Measured
 from tui.project.model import Spec
 from tui.report import sentences
-from tui.report.lines import clean, hanging, joined, labelled, wrap
+from tui.report.lines import clean, closing, hanging, joined, labelled, wrap
 
 LABEL = 20
 LONGEST_TITLE = 30
@@ -27,7 +27,7 @@ def params_lines(spec: Spec, measured: Measured, *, project: str, width: int = 8
         lines += labelled("inventory (unique)", "n/a: not counted yet", LABEL, width)
         return [
             *lines,
-            *wrap(f"UNKNOWN: nothing was counted. Next: peakmark run {project} --steps params", width),
+            *closing(f"UNKNOWN: nothing was counted. Next: peakmark run {project} --steps params", width),
         ]
     if inventory.formula_parameters is not None:
         lines += _aligned(
@@ -38,7 +38,7 @@ def params_lines(spec: Spec, measured: Measured, *, project: str, width: int = 8
     size = f"{inventory.tensors:,} tensors, {inventory.parameter_bytes:,} B"
     lines += _aligned("inventory (unique)", f"{inventory.unique_parameters:,}", size, width)
     lines += [*_parts(inventory, width), *_trainable(inventory, width), *_entries(inventory, width)]
-    return [*lines, *wrap(_params_verdict(inventory), width)]
+    return [*lines, *closing(_params_verdict(inventory), width)]
 
 
 def spec_formula(spec: Spec) -> Formula | None:
@@ -129,7 +129,7 @@ def verify_lines(
     if verify_id is None:
         return [
             *joined([sentences.title(spec)], width),
-            f"UNKNOWN: never verified. Next: peakmark verify {project}",
+            *closing(f"UNKNOWN: never verified. Next: peakmark verify {project}", width),
         ]
     found = measured.verify[verify_id]
     place = sentences.device(measured.environment.get(found.environment))
@@ -142,7 +142,7 @@ def verify_lines(
         if word == "VERIFIED"
         else "Figures of this model are not relied on."
     )
-    return [*lines, *wrap(f"{word} {verify_id}: {done}. {following}", width)]
+    return [*lines, *closing(f"{word} {verify_id}: {done}. {following}", width)]
 
 
 def restore_lines(
@@ -156,7 +156,7 @@ def restore_lines(
     restore_id = restore_id or max(measured.restore, default=None)
     if restore_id is None:
         never = f"UNKNOWN: never rehearsed. Next: peakmark restore {project}"
-        return [*joined([sentences.title(spec)], width), never]
+        return [*joined([sentences.title(spec)], width), *closing(never, width)]
     found = measured.restore[restore_id]
     story = f"saved after iteration {found.saved_after}, SIGKILL in {found.killed_in}, resumed"
     lines = wrap(f"{restore_id}: {story}, to {found.iterations}", width)
@@ -169,8 +169,8 @@ def restore_lines(
     recovery = f"{units.long_duration(found.recovery_s)}; {again} iterations ran twice"
     lines += labelled("time  to recover", _or_reason(recovery, found.unknown.get("recovery_s")), LABEL, width)
     if found.outcome == "restores":
-        return [*lines, f"RESTORES. Next: peakmark report {project}"]
-    return [*lines, *wrap(f"FAILED {restore_id}: {_count(found.checks, 'fail')} checks failed.", width)]
+        return [*lines, *closing(f"RESTORES. Next: peakmark report {project}", width)]
+    return [*lines, *closing(f"FAILED {restore_id}: {_count(found.checks, 'fail')} checks failed.", width)]
 
 
 def _or_reason(text: str, reason: str | None) -> str:

@@ -13,7 +13,7 @@ from tui.project.measured import Measured, PhasePeak
 from tui.project.model import Spec
 from tui.report import sentences
 from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, hanging, joined, right, wrap
+from tui.report.lines import clip, closing, hanging, joined, right, wrap
 
 LABEL = 22
 MAX_REASONS = 6
@@ -50,8 +50,8 @@ def ledger_lines(
     lines += _notes(spec, measured, found, unit, width)
     lines += _phases(found, unit, width)
     lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
-    lines += wrap(sentences.verdict(found.verdict, unit) + _next(found, project), width)
-    return lines
+    following = f" Next: peakmark probe {project}" if found.probe_id is None else ""
+    return [*lines, *closing(sentences.verdict(found.verdict, unit) + following, width)]
 
 
 def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
@@ -168,9 +168,3 @@ def _phases(found: Ledger, unit: Unit, width: int) -> list[str]:
 
 def _sizes(device: str, peak: PhasePeak) -> list[int | None]:
     return [peak.requested_bytes, allocated_bytes(device, peak), peak.reserved_bytes, peak.process_bytes]
-
-
-def _next(found: Ledger, project: str) -> str:
-    if found.probe_id is None:
-        return f" Next: peakmark probe {project}"
-    return ""

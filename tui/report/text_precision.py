@@ -9,7 +9,7 @@ from tui.project.measured import Measured, Precision, Setting
 from tui.project.model import Spec
 from tui.report import sentences
 from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, hanging, joined, right, wrap
+from tui.report.lines import clip, closing, hanging, joined, right
 
 LABEL, COLUMN = 24, 18
 Cells = Callable[[Setting], str]
@@ -28,7 +28,10 @@ def precision_lines(
     precision_id = precision_id or max(measured.precision, default=None)
     if precision_id is None:
         head = joined([sentences.title(spec), ", ".join(spec.precision.compare)], width)
-        return [*head, *wrap(f"UNKNOWN: nothing was compared yet. Next: peakmark precision {project}", width)]
+        return [
+            *head,
+            *closing(f"UNKNOWN: nothing was compared yet. Next: peakmark precision {project}", width),
+        ]
     found = measured.precision[precision_id]
     place = sentences.device(measured.environment.get(found.environment))
     lines = joined([precision_id, place, f"micro-batch {found.micro_batch}"], width)
@@ -39,7 +42,7 @@ def precision_lines(
     for start in range(0, len(names), each):
         lines += _table(found, names[start : start + each], width)
     lines += _remarks(found, width)
-    return [*lines, *hanging(verdict_text(spec, found, project), width)]
+    return [*lines, *closing(verdict_text(spec, found, project), width)]
 
 
 def gain_text(setting: Setting) -> str:

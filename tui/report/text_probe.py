@@ -13,7 +13,7 @@ from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import sentences
 from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, hanging, joined, labelled, right, wrap
+from tui.report.lines import clip, closing, joined, labelled, right, wrap
 
 LABEL = 10
 SAME_SPEED = 0.98
@@ -38,7 +38,7 @@ def probe_lines(
     chosen = list(ids) or ([max(measured.probe)] if measured.probe else [])
     if not chosen:
         head = joined([sentences.title(spec), sentences.spec_batch(spec), spec.precision.use], width)
-        return [*head, *wrap(f"UNKNOWN: nothing was measured yet. Next: peakmark probe {project}", width)]
+        return [*head, *closing(f"UNKNOWN: nothing was measured yet. Next: peakmark probe {project}", width)]
     if len(chosen) > 1:
         return _several(spec, measured, chosen, project, width)
     probe = measured.probe[chosen[0]]
@@ -81,7 +81,7 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
         lines += labelled("warning", warning, LABEL, width)
     verdict = probe_verdict(spec, probe)
     following = " Next: peakmark precision " + project if verdict.word == "FITS" else ""
-    return [*lines, *wrap(sentences.verdict(verdict, unit) + f" Saved in {project}.{following}", width)]
+    return [*lines, *closing(sentences.verdict(verdict, unit) + f" Saved in {project}.{following}", width)]
 
 
 def _memory(probe: Probe, unit: Unit) -> str:
@@ -158,7 +158,7 @@ def _several(spec: Spec, measured: Measured, ids: Sequence[str], project: str, w
         lines += wrap(
             f"accumulate stays {probes[0].accumulate}, so the global batch grows with micro.", width
         )
-    return [*lines, *wrap(_summary(spec, probes, project), width)]
+    return [*lines, *closing(_summary(spec, probes, project), width)]
 
 
 def _candidate(spec: Spec, probe: Probe, unit: Unit, widths: Sequence[int], width: int) -> list[str]:
@@ -192,9 +192,7 @@ def _summary(spec: Spec, probes: Sequence[Probe], project: str) -> str:
         words = {probe_verdict(spec, one).word for one in probes}
         if words == {"UNKNOWN"}:
             return "UNKNOWN: no batch was measured to its end."
-        return (
-            f"DOES NOT FIT: none of {len(probes)}. Next: a smaller batch, peakmark probe {project} --search"
-        )
+        return f"DOES NOT FIT: none of {len(probes)}. Next: peakmark probe {project} --search"
     every = f"all {len(probes)}" if len(fitting) == len(probes) else f"{len(fitting)} of {len(probes)}"
     timed = [one for one in fitting if one.samples_per_s is not None]
     if not timed:
@@ -228,12 +226,12 @@ def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: i
     if probe.step_ms_median is not None:
         lines += labelled("time", _time(probe), LABEL, width)
     verdict = probe_verdict(spec, probe)
-    lines += hanging(sentences.verdict(verdict, unit), width)
+    lines += closing(sentences.verdict(verdict, unit), width)
     if probe.outcome == "out-of-memory" and probe.micro_batch > 1:
         micro, accumulate = probe.micro_batch // 2, probe.accumulate * 2
         if micro * accumulate == probe.micro_batch * probe.accumulate:
             same = f"micro {micro} x accumulate {accumulate}, the same global batch"
-            lines += wrap(f"Try {same}. Next: peakmark probe {project} --search", width)
+            lines += closing(f"Try {same}. Next: peakmark probe {project} --search", width)
     return lines
 
 
