@@ -206,6 +206,8 @@ async def test_a_hangup_that_was_ignored_from_the_start_stays_ignored(project, m
 
     async def step(context: Context) -> StepResult:
         os.kill(os.getpid(), signal.SIGHUP)
+        for _ in range(10):  # where the event loop would notice
+            await asyncio.sleep(0)
         return StepResult("done")
 
     monkeypatch.setitem(runner.STEPS, "probe", step)
