@@ -33,7 +33,7 @@ class FakeSource:
     left_behind: FakeRun | None = None
     asked: tuple[str, ...] = ()
     queue: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
-    started: list[tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
+    started: list[tuple[str, ...]] = field(default_factory=list)
     stopped: list[Any] = field(default_factory=list)
     allowed: int = 0
     closed: bool = False
@@ -59,10 +59,10 @@ class FakeSource:
     def running(self, path: Path) -> FakeRun | None:
         return self.left_behind
 
-    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> FakeRun:
+    def start(self, path: Path, steps: Sequence[str]) -> FakeRun:
         if self.refused is not None:
             raise self.refused
-        self.started.append((tuple(steps), tuple(options)))
+        self.started.append(tuple(steps))
         return FakeRun(steps=tuple(steps))
 
     def stop(self, run: Any) -> None:

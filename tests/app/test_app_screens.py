@@ -105,7 +105,7 @@ async def test_r_runs_the_step_of_the_screen_and_the_run_pane_follows():
         await pilot.press("4", "r")
         say(source, *probe_events(14))
         text = await settle(app, pilot)
-        assert source.started == [(("probe",), ())]
+        assert source.started == [("probe",)]
         rows = text.split("\n")
         assert "4 » Probe" in rows[0]
         assert "» RUNNING  14 of 20, backward   269.1 samples/s so far" in rows[2]
@@ -282,7 +282,7 @@ async def test_python_that_is_not_allowed_is_shown_before_it_runs():
         await pilot.press("enter")
         await settle(app, pilot)
         assert source.allowed == 1
-        assert source.started == [(("verify",), ())]
+        assert source.started == [("verify",)]
 
 
 async def test_without_verify_a_probe_runs_only_when_told_twice():
@@ -294,7 +294,7 @@ async def test_without_verify_a_probe_runs_only_when_told_twice():
         assert source.started == []
         await pilot.press("r")
         await settle(app, pilot)
-        assert source.started == [(("probe",), ("--force",))]
+        assert source.started == [("probe",)]
 
 
 async def test_another_spec_makes_every_step_stale():
@@ -324,6 +324,19 @@ async def test_the_report_is_previewed_and_saved():
         assert "process [bold]14.756[/0] GiB" in await settle(app, pilot)
         await pilot.press("s")
         assert "written: h100.md" in await settle(app, pilot)
+
+
+async def test_r_writes_the_report_and_in_its_restore_pane_rehearses_one():
+    source = FakeSource(sample.cuda())
+    app = opened(source)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("6", "r")
+        say(source, p.StepStarted("report"), p.StepEnded("report", "done", 0), p.RunEnded(0))
+        await settle(app, pilot)
+        await pilot.press("tab", "r")
+        say(source, p.StepStarted("restore"))
+        assert "» RUNNING" in await settle(app, pilot)
+        assert source.started == [("report",), ("restore",)]
 
 
 async def test_help_says_what_the_figures_mean_before_the_keys():

@@ -7,6 +7,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tui.errors import PeakmarkError
+
 KEEP = 9
 
 
@@ -21,7 +23,7 @@ def listed() -> list[tuple[str, str, str]]:
     try:
         table = json.loads(_file().read_text(encoding="utf-8"))
         found = [(str(one["title"]), str(one["path"]), str(one["at"])) for one in table]
-    except (OSError, ValueError, TypeError, KeyError):
+    except (PeakmarkError, OSError, ValueError, TypeError, KeyError):
         return []
     return [one for one in found if Path(one[1]).is_file()][:KEEP]
 
@@ -32,7 +34,7 @@ def remember(path: Path, title: str) -> None:
     rest = [one for one in listed() if one[1] != whole]
     table = [(title or path.stem, whole, f"{datetime.now(UTC):%Y-%m-%d}"), *rest][:KEEP]
     text = json.dumps([dict(zip(("title", "path", "at"), one, strict=True)) for one in table], indent=1)
-    with suppress(OSError):
-        draft = _file().with_suffix(".new")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(_file())
+    from tui.project import atomic
+
+    with suppress(PeakmarkError):
+        atomic.put(_file(), text.encode())

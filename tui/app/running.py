@@ -23,7 +23,7 @@ from tui.probe import protocol
 TICKS_PER_S = 4
 """Live traces are drawn this often at most; everything else once a second."""
 
-_NEED_VERIFY = ("ledger", "probe", "precision", "report")
+_NEED_VERIFY = ("ledger", "probe", "precision", "restore")
 
 
 class RunningApp(App[None]):
@@ -88,7 +88,7 @@ class RunningApp(App[None]):
         """Run the step of this screen; what the project would run of its own is asked about first."""
         if self.project is None or not isinstance(self.screen, StepScreen):
             return
-        step = self.screen.step
+        step = "restore" if self.screen.on_restore else self.screen.step
         if self.going_on is not None:
             self.say("a run is going on: x stops it")
             return
@@ -128,18 +128,14 @@ class RunningApp(App[None]):
         self._run_step(step)
 
     def _run_step(self, step: str) -> None:
-        options: tuple[str, ...] = ()
-        if step in _NEED_VERIFY and marks_of(self.project, {}, None)["verify"] != "●":
-            if self._unverified_said != step:
-                self._unverified_said = step
-                self.say(
-                    "Verify has not passed, so figures may be of a broken step: 2 verifies, r again runs"
-                )
-                return
-            options = ("--force",)
+        unverified = marks_of(self.project, {}, None)["verify"] != "●"
+        if step in _NEED_VERIFY and unverified and self._unverified_said != step:
+            self._unverified_said = step
+            self.say("Verify has not passed, so figures may be of a broken step: 2 verifies, r again runs")
+            return
         self._unverified_said = ""
         self.say("starting a run")
-        self.run_worker(self._start(RUNS[step], options), group="run", exclusive=True, exit_on_error=False)
+        self.run_worker(self._start(RUNS[step]), group="run", exclusive=True, exit_on_error=False)
 
     def action_stop(self) -> None:
         """Stop the run that is watched or was found."""
@@ -182,9 +178,9 @@ class RunningApp(App[None]):
 
     # --- workers
 
-    async def _start(self, steps: tuple[str, ...], options: tuple[str, ...]) -> None:
+    async def _start(self, steps: tuple[str, ...]) -> None:
         try:
-            run = await asyncio.to_thread(self.source.start, self.project.path, steps, options)
+            run = await asyncio.to_thread(self.source.start, self.project.path, steps)
         except PeakmarkError as error:
             self.say(error.sentence())
             return

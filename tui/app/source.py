@@ -34,7 +34,7 @@ class Source(Protocol):
     def running(self, path: Path) -> Any | None:
         """The run of the project that is going on, whoever started it."""
 
-    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> Any:
+    def start(self, path: Path, steps: Sequence[str]) -> Any:
         """Start a run that outlives the app; blocks, so it is called in a thread."""
 
     def stop(self, run: Any) -> None:
@@ -98,10 +98,10 @@ class World:
 
         return runs.run_of(path)
 
-    def start(self, path: Path, steps: Sequence[str], options: Sequence[str]) -> Any:
+    def start(self, path: Path, steps: Sequence[str]) -> Any:
         from tui.engine import runs
 
-        return runs.start(path, steps, options)
+        return runs.start(path, steps)
 
     def stop(self, run: Any) -> None:
         from tui.engine import runs

@@ -6,6 +6,7 @@ from typing import Any
 
 from tui.app.choose import latest, ledger_probe, operating_of, probe_of
 from tui.app.live import Live
+from tui.report.operating import is_current
 
 RUNS = {
     "spec": ("params",),
@@ -13,9 +14,10 @@ RUNS = {
     "ledger": ("probe",),
     "probe": ("probe",),
     "precision": ("precision",),
-    "report": ("restore", "report"),
+    "report": ("report",),
+    "restore": ("restore",),
 }
-"""Steps of a run that ``r`` starts, by the screen."""
+"""Steps of a run that ``r`` starts, by the screen, and by the Report's restore pane."""
 
 SCREEN_OF = {"params": "spec", "restore": "report"}
 """The screen of a run's step, where its name is another."""
@@ -50,7 +52,7 @@ def stale_of(project: Any, fingerprint: str) -> dict[str, str]:
     return {
         name: f"the spec has changed since (then {short(one.spec)}, now {short(fingerprint)})"
         for name, one in made.items()
-        if one is not None and one.spec != fingerprint
+        if one is not None and not is_current(one.spec, fingerprint)
     }
 
 

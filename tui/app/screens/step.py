@@ -64,6 +64,11 @@ class StepScreen(Screen[None]):
         """The app, as what it is."""
         return cast("PeakmarkApp", self.app)
 
+    @property
+    def on_restore(self) -> bool:
+        """Whether the Report's restore pane is open: ``r`` then rehearses one."""
+        return self.step == "report" and self.cursor.pane == 1
+
     def on_mount(self) -> None:
         """Take the theme's styles."""
         self.restyle()

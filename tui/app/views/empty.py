@@ -27,7 +27,7 @@ _FOR = {
         "samples/s, with the noise of the reference's own seeds. Press r to run it.",
     ),
     "report": (
-        "nothing accepted: r rehearses a restore and writes the report",
+        "nothing accepted: r writes the report of what is proven",
         "The report states the operating configuration that was validated, a smaller fallback, the "
         "evidence for each figure and how to recover. It needs steps 2 and 4. Press r to make it.",
     ),

@@ -42,11 +42,12 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
 def _answer(scene: Scene, found: tuple[str, Operating] | None, width: int) -> Text:
     live = scene.live
     if live is not None and live.step in ("report", "restore"):
-        said = live.child.title or live.text or "rehearsing a restore: save, kill, resume in a new process"
+        doing = "writing the report" if live.step == "report" else "save, kill, resume in a new process"
+        said = live.child.title or live.text or doing
         right = units.duration(live.elapsed_s) if live.elapsed_s is not None else ""
         return answer(width, "»", "RUNNING", said, right=right)
     if found is None:
-        return answer(width, "○", "EMPTY", "nothing accepted: r rehearses a restore and writes the report")
+        return answer(width, "○", "EMPTY", "nothing accepted: r writes the report of what is proven")
     if "report" in scene.stale:
         return answer(width, "~", "STALE", f"{scene.stale['report']}: r makes it again", good=False)
     return answer(

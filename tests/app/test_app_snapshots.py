@@ -1,0 +1,44 @@
+"""How the screens look, at both sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from app import sample
+from app.fakes import FakeSource, probe_events
+from tui.app.app import PeakmarkApp
+
+SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["small", "large"])
+
+
+@SIZES
+@pytest.mark.parametrize("key", "123456")
+def test_step(snap_compare, key, size):
+    app = PeakmarkApp(Path("h100.toml"), FakeSource(sample.cuda()), theme_name="dark")
+    assert snap_compare(app, terminal_size=size, press=[key, "j"])
+
+
+def test_a_probe_that_runs(snap_compare):
+    source = FakeSource(sample.cuda())
+
+    async def measure(pilot):
+        await pilot.press("4", "r")
+        for event in probe_events(14):
+            source.queue.put_nowait(event)
+        for _ in range(4):
+            await pilot.pause()
+        pilot.app._timer.pause()
+        pilot.app.live.elapsed_s = 19.0
+        pilot.app.screen.redraw()
+        await pilot.pause()
+
+    app = PeakmarkApp(Path("h100.toml"), source, theme_name="dark")
+    assert snap_compare(app, terminal_size=(80, 24), run_before=measure)
+
+
+@pytest.mark.parametrize("theme", ["light", "ansi"])
+def test_theme(snap_compare, theme):
+    app = PeakmarkApp(Path("h100.toml"), FakeSource(sample.cuda()), theme_name=theme)
+    assert snap_compare(app, terminal_size=(80, 24), press=["3", "j"])
