@@ -173,7 +173,7 @@ def test_a_reading_that_could_not_be_taken_leaves_its_reason():
     }
     found = cuda(readings=readings)
     assert found.row("device_used").unknown == "driver says no"
-    assert found.row("free").unknown == "needs what is used and the total"
+    assert found.row("free").unknown == "what is used, or the total, is n/a"
 
 
 def test_a_reserve_that_is_more_than_what_is_left_is_said():

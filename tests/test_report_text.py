@@ -138,7 +138,7 @@ free                           -       n/a
 exactly 0: unsharded weights, packed metadata, master weights, reduction
     buckets, optimizer state, buffers, step temporaries, library workspaces
 n/a other processes: the container hides other processes
-n/a free: needs what is used and the total
+n/a free: what is used, or the total, is n/a
 sums on bytes: requested, heap-reserved agree
 peak of a phase, MiB    requested  allocated       heap    process
 backward                     2.93       2.93     200.00     320.00  worst
@@ -276,7 +276,7 @@ p-20261201T141203-a3 · NVIDIA H100 80GB HBM3 (GPU-1f0c) · bf16-autocast
 nice 10 · not contended
 iteration = 4 micro-batches of 8 x 1024, then 1 optimizer step = 32 samples
 memory    requested 7.917 · allocated 7.918 · reserved 9.000 · process 9.586
-          (GiB, backward)
+          (GiB, backward; process at its most)
 time      median 118.4 ms · p90 121.9 ms · first iteration 1,812 ms (not
           averaged)
 rate      270.3 samples/s (95 %: 268.1-272.2) · 276,787 tokens/s
@@ -296,7 +296,7 @@ def test_a_cpu_probe_says_why_there_is_no_interval():
 p-20261202T090000-c1 · Test CPU (cpu) · fp32 · nice 10 · not contended
 iteration = 1 micro-batch of 1024, then 1 optimizer step = 1024 samples
 memory    requested 2.93 · allocated 2.93 · heap reserved 200.00 · process
-          320.00 (MiB, backward)
+          320.00 (MiB, backward; process at its most)
 time      median 8.00 ms · p90 8.50 ms · first iteration 21.0 ms (not averaged)
 rate      128,000 samples/s (95 % n/a: 4 timed iterations; an interval needs 5)
           · tokens/s n/a: no entry of the batch counts tokens
@@ -431,11 +431,24 @@ def test_a_sum_that_fails_is_said_and_takes_the_verdict_with_it():
     assert text.endswith("8,388,608 B are in no row.")
 
 
+def test_a_difference_that_the_instant_explains_is_explained():
+    rows = {**CUDA_PROBE.phases["backward"].rows, "gradients": 0, "unattributed": 497_759_232}
+    phases = {
+        "backward": replace(CUDA_PROBE.phases["backward"], rows=rows),
+        "step": replace(CUDA_PROBE.phases["step"], process_bytes=10 * GIB),
+    }
+    measured = replace(CUDA, probe={PROBE: replace(CUDA_PROBE, phases=phases)})
+    text = " ".join(line.strip() for line in ledger_lines(CUDA_SPEC, measured, PROBE, project="gpt.toml"))
+    assert "gradients -0.464: at this instant the backward has not made all of them" in text
+    assert "the verdict takes process at its most in any phase: 10.000 GiB" in text
+
+
 def test_a_contended_or_drifting_probe_carries_a_warning():
     probe = replace(CUDA_PROBE, contended=True, step_ms=(100.0,) * 4 + (150.0,) * 2)
-    text = "\n".join(probe_lines(CUDA_SPEC, replace(CUDA, probe={PROBE: probe}), project="gpt.toml"))
-    assert "not usable for an operating" in text
-    assert "drift: the last third of the iterations took +50.0 %" in text
+    lines = probe_lines(CUDA_SPEC, replace(CUDA, probe={PROBE: probe}), project="gpt.toml")
+    text = " ".join(line.strip() for line in lines)
+    assert "not usable for an operating configuration" in text
+    assert "drift: the last third of the iterations took 50.0 % longer than the first" in text
 
 
 def test_text_from_outside_cannot_move_the_cursor_or_widen_a_line():

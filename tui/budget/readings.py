@@ -96,7 +96,7 @@ class _Column:
             parts = [self.bytes.get("process"), self.bytes.get("others")]
             used = None if None in parts else sum(size for size in parts if size is not None)
         if used is None or total not in self.bytes:
-            self.reasons["free"] = "needs what is used and the total"
+            self.reasons["free"] = "what is used, or the total, is n/a"
             return
         left = self.bytes[total] - used - reserve
         if left < 0:

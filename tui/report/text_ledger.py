@@ -125,6 +125,13 @@ def _notes(spec: Spec, measured: Measured, found: Ledger, unit: Unit, width: int
     note = counter_note(spec, measured.inventory, found.situation.device)
     if note:
         lines += wrap(f"not in the ledger: {note}", width)
+    gradients = found.row("gradients").over_declared
+    if gradients is not None and gradients < 0 and (found.phase or "").endswith("backward"):
+        short = f"gradients {unit.signed(gradients)}: at this instant the backward has not made all of them"
+        lines += hanging(short, width)
+    most = found.verdict.process_bytes
+    if most is not None and most != found.row("process").measured:
+        lines += hanging(f"the verdict takes process at its most in any phase: {unit.text(most)}", width)
     checked = [check.sum.replace("_", "-") for check in found.checks if check.agrees]
     if checked:
         lines += hanging(f"sums on bytes: {', '.join(checked)} agree", width)

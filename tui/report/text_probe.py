@@ -70,7 +70,12 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     probe = measured.probe[probe_id]
     unit = probe_unit(probe)
     lines = _head(spec, measured, probe_id, width)
-    lines += labelled("memory", f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase})", LABEL, width)
+    lines += labelled(
+        "memory",
+        f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase}; process at its most)",
+        LABEL,
+        width,
+    )
     lines += labelled("time", _time(probe), LABEL, width)
     lines += labelled("rate", f"{sentences.rate(probe)} · {_tokens(probe)}", LABEL, width)
     lines += labelled(
@@ -129,11 +134,12 @@ def warnings(probe: Probe) -> list[str]:
     """What makes a probe's figures less than they look."""
     found: list[str] = []
     if probe.contended:
-        found.append("contended: other processes were busy; not usable for an operating configuration")
+        held = "contended: what other processes hold changed during the run"
+        found.append(f"{held}; not usable for an operating configuration")
     drift = drift_ratio(probe.step_ms)
     if drift is not None and abs(drift) > DRIFT_LIMIT:
-        share = units.percent(drift, sign=True)
-        found.append(f"drift: the last third of the iterations took {share} beside the first")
+        share = f"{units.percent(abs(drift))} {'longer' if drift > 0 else 'less'}"
+        found.append(f"drift: the last third of the iterations took {share} than the first")
     if probe.tracking_bytes:
         size = units.size(abs(probe.tracking_bytes))
         found.append(f"labels: the labelled iteration's peak differs by {size} from the one reported")
