@@ -1,0 +1,1 @@
+"""What the command line does: one module a group of commands, each function gives an exit code."""

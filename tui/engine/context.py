@@ -30,6 +30,8 @@ class Options:
     warmup: int | None = None
     batches: tuple[int, ...] | None = None
     """Micro-batches."""
+    accumulate: int | None = None
+    """Micro-batches an optimizer step, instead of the project's."""
     lengths: tuple[int, ...] | None = None
     settings: tuple[str, ...] | None = None
     """Precision settings to compare."""

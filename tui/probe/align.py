@@ -36,7 +36,6 @@ def _step(mine, theirs, i, j):
     for total in range(1, AHEAD + 1):
         for left in range(total + 1):
             a, b = i + left, j + total - left
-            if a < len(mine) and b < len(theirs) and mine[a] == theirs[b]:
-                if mine[a + 1:a + 3] == theirs[b + 1:b + 3]:
-                    return left, total - left
+            if a < len(mine) and b < len(theirs) and mine[a : a + 3] == theirs[b : b + 3]:
+                return left, total - left
     return None

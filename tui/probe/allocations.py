@@ -99,5 +99,8 @@ class Record:
 
     def alive_after(self, event):
         """Indices of the allocations that are alive after ``event`` (an index, or -1 for none)."""
-        return [index for index, one in enumerate(self.allocations)
-                if one.born <= event and (one.died is None or one.died > event)]
+        return [
+            index
+            for index, one in enumerate(self.allocations)
+            if one.born <= event and (one.died is None or one.died > event)
+        ]

@@ -43,7 +43,9 @@ def save(session, path):
     digest = sha256(path)
     with open(path + ".sha256", "w", encoding="ascii") as handle:
         handle.write(digest + "\n")
-    sizes = {name: tensor_bytes(part) for name, part in parts.items() if name in ("model", "optimizer", "rng")}
+    sizes = {
+        name: tensor_bytes(part) for name, part in parts.items() if name in ("model", "optimizer", "rng")
+    }
     return sizes, os.path.getsize(path), digest
 
 
@@ -61,13 +63,22 @@ def load(session, path):
     except OSError as error:
         raise TaskError("checkpoint", "cannot be read: %s" % error.strerror, where=shown) from error
     if found != wanted:
-        raise TaskError("checkpoint", "sha256 is %s…, the one written beside it says %s…: damaged or replaced" % (
-            found[:4], wanted[:4]), where=shown, hint="restore from an earlier one, this was not loaded")
+        raise TaskError(
+            "checkpoint",
+            "sha256 is %s…, the one written beside it says %s…: damaged or replaced"
+            % (found[:4], wanted[:4]),
+            where=shown,
+            hint="restore from an earlier one, this was not loaded",
+        )
     try:
         parts = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise TaskError("checkpoint", "cannot be loaded with weights_only=True: %s" % _first_line(error),
-                        where=shown, hint="this was not loaded") from error
+        raise TaskError(
+            "checkpoint",
+            "cannot be loaded with weights_only=True: %s" % _first_line(error),
+            where=shown,
+            hint="this was not loaded",
+        ) from error
     manifest = parts.get("manifest", {}) if isinstance(parts, dict) else {}
     if manifest.get("format") != FORMAT:
         raise TaskError("checkpoint", "is not a checkpoint written by peakmark", where=shown)
@@ -83,8 +94,9 @@ def _apply(session, parts, shown):
         if session.scheduler is not None:
             session.scheduler.load_state_dict(parts["scheduler"])
     except (KeyError, RuntimeError, ValueError) as error:
-        raise TaskError("checkpoint", "is of another model, optimizer or precision: %s" % _first_line(error),
-                        where=shown) from error
+        raise TaskError(
+            "checkpoint", "is of another model, optimizer or precision: %s" % _first_line(error), where=shown
+        ) from error
     session.index = parts["manifest"]["next_batch"]
     _restore_rng(parts["rng"])
 
@@ -96,8 +108,13 @@ def _rng():
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         name, keys, place, has_gauss, gauss = numpy.random.get_state()
-        state["numpy"] = {"alg": name, "keys": torch.from_numpy(keys.astype("int64")), "pos": place,
-                          "has_gauss": has_gauss, "gauss": gauss}
+        state["numpy"] = {
+            "alg": name,
+            "keys": torch.from_numpy(keys.astype("int64")),
+            "pos": place,
+            "has_gauss": has_gauss,
+            "gauss": gauss,
+        }
     return state
 
 
@@ -109,8 +126,15 @@ def _restore_rng(state):
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy" in state:
         saved = state["numpy"]
-        numpy.random.set_state((saved["alg"], saved["keys"].numpy().astype("uint32"), saved["pos"],
-                                saved["has_gauss"], saved["gauss"]))
+        numpy.random.set_state(
+            (
+                saved["alg"],
+                saved["keys"].numpy().astype("uint32"),
+                saved["pos"],
+                saved["has_gauss"],
+                saved["gauss"],
+            )
+        )
 
 
 def sha256(path):

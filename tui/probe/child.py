@@ -61,10 +61,12 @@ def main(plan_path):
     report = Reporter(journal)
     try:
         _run(plan, report, nice)
-    except BaseException as error:  # noqa: B036 - whatever ends a task must be told, exits included
+    except BaseException as error:  # whatever ends a task must be told, exits included
         traceback.print_exc()
         roots = [plan.folder, os.path.dirname(plan.workload.get("path", "") or "")]
-        report(describe(error, [os.path.realpath(root) for root in roots if root], report.phase, sys.executable))
+        report(
+            describe(error, [os.path.realpath(root) for root in roots if root], report.phase, sys.executable)
+        )
     report.sync()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -76,8 +78,17 @@ def _run(plan, report, nice):
     torch_version = _import_torch()
     import torch
 
-    report(Started(plan.task, os.getpid(), os.getsid(0), sys.version.split()[0], torch_version, nice,
-                   torch.get_num_threads()))
+    report(
+        Started(
+            plan.task,
+            os.getpid(),
+            os.getsid(0),
+            sys.version.split()[0],
+            torch_version,
+            nice,
+            torch.get_num_threads(),
+        )
+    )
     if _numbers(torch_version) < OLDEST_TORCH:
         raise TaskError(
             "environment",

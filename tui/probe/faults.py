@@ -55,9 +55,9 @@ def place(error, roots):
     for frame in reversed(frames):
         path = os.path.realpath(frame.filename)
         for root in roots:
-            if root and (path == root or path.startswith(root.rstrip(os.sep) + os.sep)):
-                if "site-packages" not in path:
-                    return "%s:%s" % (os.path.relpath(path, _folder(root)), frame.lineno)
+            inside = root and (path == root or path.startswith(root.rstrip(os.sep) + os.sep))
+            if inside and "site-packages" not in path:
+                return "%s:%s" % (os.path.relpath(path, _folder(root)), frame.lineno)
     return ""
 
 
@@ -88,8 +88,13 @@ def describe(error, roots, phase, python):
             phase,
         )
     if isinstance(error, SyntaxError) and error.filename:
-        return Failed("workload", "not valid Python: %s" % error.msg, "%s:%s" % (
-            os.path.basename(error.filename), error.lineno), "", phase)
+        return Failed(
+            "workload",
+            "not valid Python: %s" % error.msg,
+            "%s:%s" % (os.path.basename(error.filename), error.lineno),
+            "",
+            phase,
+        )
     said = "%s: %s" % (type(error).__name__, one_line(error))
     if isinstance(error, SystemExit):
         said = "it called exit(%r), which ends the measurement" % (error.code,)

@@ -18,14 +18,14 @@ def check_loss(loss, session, iteration):
     raise TaskError(
         "nonfinite",
         "loss is %s at iteration %d" % (word, iteration + 1),
-        hint=(culprit or "every module's output was finite when it was run again") +
-        "; memory figures are kept, throughput is not reported",
+        hint=(culprit or "every module's output was finite when it was run again")
+        + "; memory figures are kept, throughput is not reported",
         iteration=iteration,
     )
 
 
 def first_nonfinite(session):
-    """"first non-finite: output of h.7.mlp (bf16)" for the current weights and the first batch, or ""."""
+    """ "first non-finite: output of h.7.mlp (bf16)" for the current weights and the first batch, or ""."""
     for name, one in session.model.named_parameters():
         if not torch.isfinite(one).all():
             return "parameter %s is not finite by now" % name
@@ -35,8 +35,10 @@ def first_nonfinite(session):
         def hook(module, args, out):
             bad = isinstance(out, torch.Tensor) and out.is_floating_point() and not torch.isfinite(out).all()
             if bad and not found:
-                found.append("first non-finite: output of %s (%s)" % (
-                    name or type(module).__name__, str(out.dtype).replace("torch.", "")))
+                found.append(
+                    "first non-finite: output of %s (%s)"
+                    % (name or type(module).__name__, str(out.dtype).replace("torch.", ""))
+                )
 
         return hook
 

@@ -10,8 +10,11 @@ import torch
 
 def collect(model, scale=1.0):
     """{parameter name: gradient as fp32 on the CPU}, divided by ``scale``; parameters without one are left out."""
-    return {name: one.grad.detach().float().cpu() / scale
-            for name, one in model.named_parameters() if one.grad is not None}
+    return {
+        name: one.grad.detach().float().cpu() / scale
+        for name, one in model.named_parameters()
+        if one.grad is not None
+    }
 
 
 def write(gradients, path):
@@ -40,7 +43,7 @@ def compare(found, reference):
         a, b = left.double(), right.double()
         nonfinite += int((~torch.isfinite(a)).sum())
         zeroed += int(((a == 0) & (b != 0)).sum())
-        parts = (float(((a - b) ** 2).sum()), float((b ** 2).sum()), float((a ** 2).sum()), float((a * b).sum()))
+        parts = (float(((a - b) ** 2).sum()), float((b**2).sum()), float((a**2).sum()), float((a * b).sum()))
         module = name.rpartition(".")[0] or name
         mine = modules.setdefault(module, [0.0, 0.0])
         mine[0] += parts[0]

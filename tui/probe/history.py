@@ -176,7 +176,7 @@ def parse_final(snapshot: Dict[str, Any], device: int) -> Final:
         except (TypeError, KeyError, AttributeError) as error:
             raise SnapshotError("segment %d is not of a memory snapshot (%r)" % (index, error)) from None
     final.segments.sort(key=lambda segment: segment.address)
-    for low, high in zip(final.segments, final.segments[1:]):  # noqa: B905 - Python 3.9 has no strict=
+    for low, high in zip(final.segments, final.segments[1:]):
         if low.address + low.size > high.address:
             raise SnapshotError("the segments at %#x and %#x overlap" % (low.address, high.address))
     return final

@@ -31,19 +31,26 @@ def load(path, args):
     except ValueError as error:
         raise TaskError("workload", "not valid JSON: %s" % error, where=shown) from error
     if not isinstance(table, dict) or "model_type" not in table:
-        raise TaskError("workload", "has no model_type, so it is not a Hugging Face configuration", where=shown)
+        raise TaskError(
+            "workload", "has no model_type, so it is not a Hugging Face configuration", where=shown
+        )
     try:
         import transformers
     except ImportError as error:
-        raise TaskError("workload", "needs transformers, which cannot be imported: %s" % error, where=shown,
-                        hint='install it there, or peakmark with the extra "hf"') from error
+        raise TaskError(
+            "workload",
+            "needs transformers, which cannot be imported: %s" % error,
+            where=shown,
+            hint='install it there, or peakmark with the extra "hf"',
+        ) from error
     transformers.logging.set_verbosity_error()
     kind = table.pop("model_type")
     try:
         config = transformers.AutoConfig.for_model(kind, **{**table, **args})
     except (ValueError, TypeError, KeyError) as error:
-        raise TaskError("workload", "transformers %s refuses it: %s" % (transformers.__version__, error),
-                        where=shown) from error
+        raise TaskError(
+            "workload", "transformers %s refuses it: %s" % (transformers.__version__, error), where=shown
+        ) from error
     cls = _model_class(transformers, config, table.get("architectures"), shown)
 
     def build():
@@ -60,15 +67,25 @@ def load(path, args):
 
 def _model_class(transformers, config, architectures, shown):
     named = getattr(transformers, (architectures or [""])[0], None)
-    if named is not None and "For" in named.__name__ or getattr(named, "__name__", "").endswith("LMHeadModel"):
+    if (named is not None and "For" in named.__name__) or getattr(named, "__name__", "").endswith(
+        "LMHeadModel"
+    ):
         return named
-    for auto in ("AutoModelForCausalLM", "AutoModelForMaskedLM", "AutoModelForImageClassification",
-                 "AutoModelForSequenceClassification"):
+    for auto in (
+        "AutoModelForCausalLM",
+        "AutoModelForMaskedLM",
+        "AutoModelForImageClassification",
+        "AutoModelForSequenceClassification",
+    ):
         found = getattr(transformers, auto)._model_mapping.get(type(config), None)
         if found is not None:
             return found[0] if isinstance(found, (tuple, list)) else found
-    raise TaskError("workload", "%s has no model class with a training loss" % type(config).__name__,
-                    where=shown, hint="write a FILE.py with build() and batch(n)")
+    raise TaskError(
+        "workload",
+        "%s has no model class with a training loss" % type(config).__name__,
+        where=shown,
+        hint="write a FILE.py with build() and batch(n)",
+    )
 
 
 def _inputs(config, cls, n, length):
@@ -81,13 +98,19 @@ def _inputs(config, cls, n, length):
             "labels": torch.randint(0, config.num_labels, (n,)),
         }
     if name != "input_ids":
-        raise TaskError("workload", "%s takes %s, which cannot be made up from a configuration" % (
-            cls.__name__, name), hint="write a FILE.py with build() and batch(n)")
+        raise TaskError(
+            "workload",
+            "%s takes %s, which cannot be made up from a configuration" % (cls.__name__, name),
+            hint="write a FILE.py with build() and batch(n)",
+        )
     longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     steps = length or min(longest or 128, 128)
     if longest and steps > longest:
-        raise TaskError("workload", "length %d is longer than the configuration's %d positions" % (
-            steps, longest), hint="lower workload.batch.length")
+        raise TaskError(
+            "workload",
+            "length %d is longer than the configuration's %d positions" % (steps, longest),
+            hint="lower workload.batch.length",
+        )
     text = getattr(config, "text_config", config)
     ids = torch.randint(0, text.vocab_size, (n, steps))
     if cls.__name__.endswith("ForSequenceClassification"):

@@ -20,8 +20,11 @@ def take(model, groups=None):
     """
     lazy = [name for name, one in model.named_parameters() if torch.nn.parameter.is_lazy(one)]
     if lazy:
-        raise TaskError("workload", "%d parameters are not initialised (lazy), such as %s" % (len(lazy), lazy[0]),
-                        hint="run one batch through the model in build()")
+        raise TaskError(
+            "workload",
+            "%d parameters are not initialised (lazy), such as %s" % (len(lazy), lazy[0]),
+            hint="run one batch through the model in build()",
+        )
     unique = list(model.parameters())
     if not unique:
         raise TaskError("workload", "the model has no parameters")
@@ -37,6 +40,7 @@ def take(model, groups=None):
         "tensors": len(unique),
         "parameter_bytes": sum(one.numel() * one.element_size() for one in unique),
         "trainable_parameters": sum(one.numel() for one in unique if one.requires_grad),
+        "trainable_tensors": sum(1 for one in unique if one.requires_grad),
         "buffer_elements": sum(one.numel() for one in buffers),
         "buffer_bytes": sum(one.numel() * one.element_size() for one in buffers),
         "state_entries": len(entries),
@@ -74,7 +78,11 @@ def grouped(model, words):
 def _add(model, words, seen, parts, prefix=""):
     for name, child in model.named_children():
         size = _count(child, seen)
-        many = len(list(child.children())) if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential)) else 0
+        many = (
+            len(list(child.children()))
+            if isinstance(child, (torch.nn.ModuleList, torch.nn.Sequential))
+            else 0
+        )
         word = words.get(name, "%s x {n}" % (prefix + name) if many > 1 else prefix + name)
         if list(child.parameters()):
             parts[word.format(n=many)] = size

@@ -69,7 +69,9 @@ class Labelled:
 
     def _carry_over(self, tracked):
         """Give the labels of the tracked iteration to the same allocations of the others."""
-        model = {(one.phase, one.micro): self._born_in(one) for one in self.intervals if one.iteration == tracked}
+        model = {
+            (one.phase, one.micro): self._born_in(one) for one in self.intervals if one.iteration == tracked
+        }
         for interval in self.intervals:
             if interval.iteration in (None, tracked):
                 continue
@@ -102,7 +104,9 @@ class Labelled:
     def _by_lifetime(self, index):
         one, label, interval = self.record.allocations[index], self.labels[index], self._where[index]
         if label is None:
-            inside = one.outer_end_ns is not None and one.died_ns is not None and one.died_ns <= one.outer_end_ns
+            inside = (
+                one.outer_end_ns is not None and one.died_ns is not None and one.died_ns <= one.outer_end_ns
+            )
             if inside:
                 return "operator_scratch"
             passing = interval is not None and one.died is not None and one.died <= interval.last

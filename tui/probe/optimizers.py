@@ -19,8 +19,11 @@ def build(spec, workload, model):
         made = workload.call("optimizer", model=model)
         optimizer, scheduler = made if isinstance(made, (tuple, list)) else (made, None)
         if not hasattr(optimizer, "step"):
-            raise TaskError("workload", "optimizer(model) gave %s, which has no step()" % type(
-                optimizer).__name__, where=workload._line("optimizer"))
+            raise TaskError(
+                "workload",
+                "optimizer(model) gave %s, which has no step()" % type(optimizer).__name__,
+                where=workload._line("optimizer"),
+            )
         return optimizer, scheduler
     cls = find(spec["name"])
     args = dict(spec.get("args") or {})
@@ -32,8 +35,9 @@ def build(spec, workload, model):
     try:
         return cls(trained, **args), None
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TaskError("workload", "workload.optimizer: %s refuses its arguments: %s" % (
-            spec["name"], error)) from error
+        raise TaskError(
+            "workload", "workload.optimizer: %s refuses its arguments: %s" % (spec["name"], error)
+        ) from error
 
 
 def find(name):
@@ -42,8 +46,11 @@ def find(name):
     try:
         cls = getattr(importlib.import_module(module_name), cls_name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise TaskError("workload", "workload.optimizer.name = %r cannot be found: %s" % (name, error),
-                        hint="such as torch.optim.AdamW, or module:Class") from error
+        raise TaskError(
+            "workload",
+            "workload.optimizer.name = %r cannot be found: %s" % (name, error),
+            hint="such as torch.optim.AdamW, or module:Class",
+        ) from error
     return cls
 
 

@@ -19,8 +19,9 @@ class CudaRecorder:
 
     def start(self):
         """Begin recording."""
-        torch.cuda.memory._record_memory_history(enabled="all", context="alloc", stacks="python",
-                                                 max_entries=MAX_ENTRIES)
+        torch.cuda.memory._record_memory_history(
+            enabled="all", context="alloc", stacks="python", max_entries=MAX_ENTRIES
+        )
 
     def stop(self):
         """End recording."""

@@ -25,8 +25,11 @@ class Session:
         self.clip_norm = plan.optimizer.get("clip_norm")
         self.workload = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
         if plan.step.get("compile"):
-            raise TaskError("unsupported", "workload.step.compile = true cannot be measured by this version",
-                            hint="set it to false")
+            raise TaskError(
+                "unsupported",
+                "workload.step.compile = true cannot be measured by this version",
+                hint="set it to false",
+            )
         self._enter = observe or (lambda phase, micro=None: None)
         torch.manual_seed(plan.seed)
         report.enter("build")
@@ -90,8 +93,14 @@ class Session:
     def validate(self):
         """The workload's metric over the validation batches: a float."""
         count = (self.plan.quality or {}).get("batches") or 8
-        batches = (self.to_device(self.setting.batch(
-            self.workload.batch(self.micro, place, "valid", self.length, self.plan.seed))) for place in range(count))
+        batches = (
+            self.to_device(
+                self.setting.batch(
+                    self.workload.batch(self.micro, place, "valid", self.length, self.plan.seed)
+                )
+            )
+            for place in range(count)
+        )
         self.model.eval()
         try:
             with torch.no_grad(), self.setting.context():
@@ -115,8 +124,11 @@ def recompute(model, class_names):
         found = [one for one in model.modules() if type(one).__name__ == name]
         if not found:
             have = sorted({type(one).__name__ for one in model.modules()})
-            raise TaskError("workload", "workload.step.checkpoint names %s, which the model does not have" % name,
-                            hint="it has %s" % ", ".join(have[:12]))
+            raise TaskError(
+                "workload",
+                "workload.step.checkpoint names %s, which the model does not have" % name,
+                hint="it has %s" % ", ".join(have[:12]),
+            )
         for module in found:
             module.forward = _recomputed(module.forward)
 

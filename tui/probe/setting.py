@@ -28,8 +28,11 @@ class Setting:
         if name not in ("fp32", "tf32", "bf16-autocast", "fp16-autocast", "bf16", "fp16"):
             raise TaskError("unsupported", "precision %r is not a setting that can be measured" % name)
         if name == "tf32" and not _has_tf32(device_type):
-            raise TaskError("unsupported", "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer; "
-                            "this is %s" % _device_words(device_type))
+            raise TaskError(
+                "unsupported",
+                "tf32 needs an NVIDIA GPU of compute capability 8.0 or newer; "
+                "this is %s" % _device_words(device_type),
+            )
 
     def prepare(self, model):
         """Set the process's switches and convert the model's floating-point weights where the setting says so."""
@@ -77,7 +80,9 @@ class Setting:
         """What was seen, in words: "bf16 linear, fp32 weights, emulated: ..."."""
         words = []
         if self.seen:
-            words.append("%s %s" % (_SHORT.get(self.seen["output"], str(self.seen["output"])), self.seen["layer"]))
+            words.append(
+                "%s %s" % (_SHORT.get(self.seen["output"], str(self.seen["output"])), self.seen["layer"])
+            )
             words.append("%s weights" % _SHORT.get(self.seen["weight"], str(self.seen["weight"])))
         else:
             words.append("no linear or convolution layer was seen")
@@ -97,8 +102,11 @@ class Setting:
         if self.device_type == "cuda":
             return low == torch.bfloat16 and torch.cuda.get_device_capability()[0] < 8
         try:
-            native = (torch.ops.mkldnn._is_mkldnn_bf16_supported() if low == torch.bfloat16
-                      else torch.ops.mkldnn._is_mkldnn_fp16_supported())
+            native = (
+                torch.ops.mkldnn._is_mkldnn_bf16_supported()
+                if low == torch.bfloat16
+                else torch.ops.mkldnn._is_mkldnn_fp16_supported()
+            )
         except (AttributeError, RuntimeError):
             return False
         return not native

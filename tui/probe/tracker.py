@@ -13,8 +13,19 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-LOSS_OPERATORS = ("_log_softmax", "log_softmax", "nll_loss", "cross_entropy", "binary_cross_entropy", "mse_loss",
-                  "smooth_l1_loss", "huber_loss", "l1_loss", "_ctc_loss", "kl_div")
+LOSS_OPERATORS = (
+    "_log_softmax",
+    "log_softmax",
+    "nll_loss",
+    "cross_entropy",
+    "binary_cross_entropy",
+    "mse_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "l1_loss",
+    "_ctc_loss",
+    "kl_div",
+)
 """Their results and their first argument are loss and logits, which are step temporaries by definition."""
 
 CASTS = ("_to_copy",)
@@ -49,8 +60,10 @@ class Tracker(TorchDispatchMode):
         self._aliases = {}
 
     def __enter__(self):
-        self._hooks = [register_module_forward_pre_hook(self._enter_module),
-                       register_module_forward_hook(self._leave_module, always_call=True)]
+        self._hooks = [
+            register_module_forward_pre_hook(self._enter_module),
+            register_module_forward_hook(self._leave_module, always_call=True),
+        ]
         return super().__enter__()
 
     def __exit__(self, *exc):
@@ -89,7 +102,12 @@ class Tracker(TorchDispatchMode):
     def _row(self, name, args):
         if name.startswith(LOSS_OPERATORS):
             return "step_temporaries"
-        if name in CASTS and args and isinstance(args[0], torch.Tensor) and _address(args[0]) in self._weights:
+        if (
+            name in CASTS
+            and args
+            and isinstance(args[0], torch.Tensor)
+            and _address(args[0]) in self._weights
+        ):
             return "step_temporaries"  # a low-precision copy of a weight
         return None
 

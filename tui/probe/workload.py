@@ -41,8 +41,11 @@ class Workload:
         """A new model, as the user's ``build`` makes it."""
         model = self.call("build", cfg=self.args)
         if not isinstance(model, torch.nn.Module):
-            raise TaskError("workload", "build() gave %s, not a torch.nn.Module" % type(model).__name__,
-                            where=self._line("build"))
+            raise TaskError(
+                "workload",
+                "build() gave %s, not a torch.nn.Module" % type(model).__name__,
+                where=self._line("build"),
+            )
         return model
 
     def batch(self, n, index, split, length, seed=0):
@@ -68,14 +71,16 @@ class Workload:
 
     def loss(self, model, batch):
         """The scalar to minimise."""
-        if self.has("loss"):
-            value = self.call("loss", model=model, batch=batch)
-        else:
-            value = scalar_of(call_model(model, batch))
+        own = self.has("loss")
+        value = self.call("loss", model=model, batch=batch) if own else scalar_of(call_model(model, batch))
         if not isinstance(value, torch.Tensor) or value.numel() != 1:
             shape = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
-            raise TaskError("workload", "the loss is %s, not a scalar tensor" % (shape,),
-                            where=self._line("loss"), hint="define loss(model, batch) in the workload")
+            raise TaskError(
+                "workload",
+                "the loss is %s, not a scalar tensor" % (shape,),
+                where=self._line("loss"),
+                hint="define loss(model, batch) in the workload",
+            )
         return value
 
     def _line(self, name):
@@ -119,8 +124,11 @@ def scalar_of(out):
         return found
     if isinstance(out, dict) and isinstance(out.get("loss"), torch.Tensor):
         return out["loss"]
-    scalars = [leaf for leaf in pytree.tree_leaves(out)
-               if isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.requires_grad]
+    scalars = [
+        leaf
+        for leaf in pytree.tree_leaves(out)
+        if isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.requires_grad
+    ]
     if len(scalars) == 1:
         return scalars[0]
     raise TaskError(
@@ -169,8 +177,11 @@ def load(source, args, folder):
         from . import huggingface
 
         return huggingface.load(full, args)
-    raise TaskError("workload", "workload.source = %r is not a FILE.py, a CONFIG.json or a family (%s)" % (
-        source, ", ".join(families.NAMES)))
+    raise TaskError(
+        "workload",
+        "workload.source = %r is not a FILE.py, a CONFIG.json or a family (%s)"
+        % (source, ", ".join(families.NAMES)),
+    )
 
 
 def _family(name, args):
@@ -199,21 +210,26 @@ def _python_file(path, name, args):
     try:
         spec.loader.exec_module(module)
     except SystemExit as error:
-        raise TaskError("workload", "it calls exit(%r) while it is imported" % (error.code,),
-                        where=place(error, [os.path.realpath(path)]) or shown) from error
+        raise TaskError(
+            "workload",
+            "it calls exit(%r) while it is imported" % (error.code,),
+            where=place(error, [os.path.realpath(path)]) or shown,
+        ) from error
     holder = module
     if name:
         holder = getattr(module, name, None)
         if holder is None:
-            raise TaskError("workload", "has no %r" % name, where=shown,
-                            hint="workload.source names it after the colon")
+            raise TaskError(
+                "workload", "has no %r" % name, where=shown, hint="workload.source names it after the colon"
+            )
         if not hasattr(holder, "batch"):
             holder = _Named(module, name)
     functions = {key: getattr(holder, key) for key in FUNCTIONS if callable(getattr(holder, key, None))}
     for needed in ("build", "batch"):
         if needed not in functions:
-            raise TaskError("workload", "defines no %s()" % needed, where=shown,
-                            hint="build() and batch(n) are required")
+            raise TaskError(
+                "workload", "defines no %s()" % needed, where=shown, hint="build() and batch(n) are required"
+            )
     return Workload(functions, dict(args), shown)
 
 

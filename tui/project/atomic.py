@@ -54,6 +54,21 @@ def put(path: Path, content: bytes) -> None:
         _write_new(temporary, content)
 
 
+def write(path: Path, content: bytes) -> None:
+    """Write a file of the user's, new or in place of the one there, whose mode and owner are kept.
+
+    Raises:
+        SaveError: it could not be written; what was there is unchanged.
+    """
+    real = path.resolve()
+    with saving(path, real.parent), suppress(FileExistsError):
+        if not real.exists():
+            create(real, content)
+            return
+    with saving(path, real.parent), _beside(real) as temporary:
+        _write_new(temporary, content, os.stat(real))
+
+
 @contextmanager
 def _beside(path: Path) -> Generator[Path]:
     """A name beside ``path`` to write to; it becomes ``path`` at the end, or is removed on failure."""

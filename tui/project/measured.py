@@ -26,15 +26,15 @@ class Inventory:
     buffer_bytes: int
     state_entries: int
     state_entry_elements: int
-    dtypes: dict[str, int] = field(default_factory=dict)
+    dtypes: dict[str, int] = field(default_factory=dict[str, int])
     """Elements by dtype name, such as {"float32": 1024}."""
-    groups: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict[str, int])
     """Unique elements by top-level part, in the model's order: {"wte": .., "blocks x 12": .., "head": 0}."""
     shared: tuple[str, ...] = ()
     """``"lm_head.weight = wte.weight"``: names of one tensor."""
     formula: str | None = None
     formula_parameters: int | None = None
-    formula_parts: dict[str, int] = field(default_factory=dict)
+    formula_parts: dict[str, int] = field(default_factory=dict[str, int])
     formula_text: str = ""
     """The arithmetic, as ``12 x 7,087,872 + 38,597,376``."""
     gradient_receiving: int | None = None
@@ -44,7 +44,7 @@ class Inventory:
     modules: int = 0
     trainable_tensors: int | None = None
     """Unique tensors that require a gradient; None: not counted."""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Environment:
     allocator: str = ""
     """Allocator settings in the environment; "" is the default."""
     container: str = ""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,14 @@ class Verify:
     """verified | failed."""
     precision: str
     seconds: float
-    checks: dict[str, Check] = field(default_factory=dict)
+    checks: dict[str, Check] = field(default_factory=dict[str, Check])
     """In the order they were done."""
     checkpoint_bytes: int | None = None
     checkpoint_sha256: str | None = None
-    checkpoint_parts: dict[str, int] = field(default_factory=dict)
+    checkpoint_parts: dict[str, int] = field(default_factory=dict[str, int])
     gradient_receiving: int | None = None
     journal: str = ""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class PhasePeak:
     allocated_bytes: int | None = None
     reserved_bytes: int | None = None
     process_bytes: int | None = None
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict[str, int])
     """Keys of protocol.REQUESTED_ROWS; a row that is absent is exactly 0."""
     operator: str = ""
     """Operator that made the allocation which set the peak."""
@@ -164,8 +164,8 @@ class Probe:
     allocated_trace: tuple[int, ...] = ()
     """Tensor-allocated bytes after forward, backward and step of those iterations (3 an iteration)."""
     allocated_source: str = ""
-    phases: dict[str, PhasePeak] = field(default_factory=dict)
-    readings: dict[str, Reading] = field(default_factory=dict)
+    phases: dict[str, PhasePeak] = field(default_factory=dict[str, PhasePeak])
+    readings: dict[str, Reading] = field(default_factory=dict[str, Reading])
     """requested, tensor_allocated, allocator_reserved (cuda) or heap_reserved (cpu), process, device_used, ..."""
     budget_bytes: int | None = None
     reserve_bytes: int = 0
@@ -178,10 +178,10 @@ class Probe:
     journal: str = ""
     failure: str = ""
     """The sentence, when it did not end well."""
-    alive: dict[str, int] = field(default_factory=dict)
+    alive: dict[str, int] = field(default_factory=dict[str, int])
     """After an out-of-memory: rows that were alive."""
     asked_bytes: int | None = None
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Setting:
     gain: tuple[str, ...] = ()
     """Of "memory" and "speed"; empty: no gain here."""
     why: str = ""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +241,7 @@ class Precision:
     noise_floor: float | None = None
     """Largest difference of validation loss between seeds of the reference."""
     noise_floor_training: float | None = None
-    settings: dict[str, Setting] = field(default_factory=dict)
+    settings: dict[str, Setting] = field(default_factory=dict[str, Setting])
     loader_samples_per_s: float | None = None
     compute_samples_per_s: float | None = None
     together_samples_per_s: float | None = None
@@ -249,7 +249,7 @@ class Precision:
     gradient_limit: float = 0.05
     journal: str = ""
     failure: str = ""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +264,14 @@ class Restore:
     saved_after: int
     killed_in: int
     iterations: int
-    checks: dict[str, Check] = field(default_factory=dict)
+    checks: dict[str, Check] = field(default_factory=dict[str, Check])
     checkpoint_bytes: int | None = None
     checkpoint_sha256: str | None = None
     recovery_s: float | None = None
     restore_peak_bytes: int | None = None
     """Requested peak of the process that restored."""
     journal: str = ""
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +294,9 @@ class Measured:
     """Everything below the marker line; tables keyed by id, in the order of the file."""
 
     inventory: Inventory | None = None
-    environment: dict[str, Environment] = field(default_factory=dict)
-    verify: dict[str, Verify] = field(default_factory=dict)
-    probe: dict[str, Probe] = field(default_factory=dict)
-    precision: dict[str, Precision] = field(default_factory=dict)
-    restore: dict[str, Restore] = field(default_factory=dict)
-    operating: dict[str, Operating] = field(default_factory=dict)
+    environment: dict[str, Environment] = field(default_factory=dict[str, Environment])
+    verify: dict[str, Verify] = field(default_factory=dict[str, Verify])
+    probe: dict[str, Probe] = field(default_factory=dict[str, Probe])
+    precision: dict[str, Precision] = field(default_factory=dict[str, Precision])
+    restore: dict[str, Restore] = field(default_factory=dict[str, Restore])
+    operating: dict[str, Operating] = field(default_factory=dict[str, Operating])

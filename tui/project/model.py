@@ -44,7 +44,7 @@ class OptimizerSpec:
     name: str = "torch.optim.AdamW"
     implementation: str = "default"
     """default | foreach | fused | loop."""
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
     clip_norm: float | None = None
 
 
@@ -63,7 +63,7 @@ class WorkloadSpec:
 
     source: str
     """FILE.py[:NAME], a Hugging Face CONFIG.json, or a family: decoder, mlp, convnet."""
-    args: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
     formula: str | None = None
     """Family whose parameter formula is checked; None: the source's own if it is a family; "none": no check."""
     batch: BatchSpec = field(default_factory=BatchSpec)

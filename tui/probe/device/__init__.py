@@ -4,7 +4,6 @@
 """
 
 from ..faults import TaskError
-from .base import Device
 
 
 def open_device(name):

@@ -63,7 +63,9 @@ class Device:
             "python": platform.python_version(),
             "platform": "%s %s" % (platform.system(), platform.release()),
             "threads": torch.get_num_threads(),
-            "allocator": os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or "",
+            "allocator": os.environ.get("PYTORCH_ALLOC_CONF")
+            or os.environ.get("PYTORCH_CUDA_ALLOC_CONF")
+            or "",
             "container": container(),
         }
         libc = platform.libc_ver()
@@ -108,7 +110,7 @@ def container():
     for name in ("APPTAINER_NAME", "SINGULARITY_NAME"):
         if os.environ.get(name):
             return "apptainer"
-    return os.environ.get("container", "")
+    return os.environ.get("container", "")  # noqa: SIM112 - systemd-nspawn and podman write it so
 
 
 def running_on_linux():

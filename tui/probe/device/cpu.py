@@ -66,10 +66,22 @@ class CpuDevice(Device):
         no_proc = "" if peak is not None else "/proc/self/status cannot be read"
         source = "VmRSS, sampled" if self.heap.sampled else "VmHWM, the kernel's peak"
         return [
-            ReadingTaken("heap_in_use", phase, self._in_use_peak or None, "mallinfo2, after every operator",
-                         MEANING["heap_in_use"], no_heap),
-            ReadingTaken("heap_reserved", phase, self._reserved_peak or None, "mallinfo2, after every operator",
-                         MEANING["heap_reserved"], no_heap),
+            ReadingTaken(
+                "heap_in_use",
+                phase,
+                self._in_use_peak or None,
+                "mallinfo2, after every operator",
+                MEANING["heap_in_use"],
+                no_heap,
+            ),
+            ReadingTaken(
+                "heap_reserved",
+                phase,
+                self._reserved_peak or None,
+                "mallinfo2, after every operator",
+                MEANING["heap_reserved"],
+                no_heap,
+            ),
             ReadingTaken("process", phase, peak, source, MEANING["process"], no_proc),
         ]
 

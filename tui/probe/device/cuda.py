@@ -26,11 +26,17 @@ class CudaDevice(Device):
 
     def __init__(self, uuid=""):
         if torch.version.cuda is None:
-            raise TaskError("environment", "this torch (%s) is built without CUDA" % torch.__version__,
-                            hint="install a CUDA build there, or set environment.device to cpu")
+            raise TaskError(
+                "environment",
+                "this torch (%s) is built without CUDA" % torch.__version__,
+                hint="install a CUDA build there, or set environment.device to cpu",
+            )
         if not torch.cuda.is_available():
-            raise TaskError("environment", "torch %s finds no usable CUDA device" % torch.__version__,
-                            hint="peakmark doctor says what the driver answers")
+            raise TaskError(
+                "environment",
+                "torch %s finds no usable CUDA device" % torch.__version__,
+                hint="peakmark doctor says what the driver answers",
+            )
         self.index = self._find(uuid)
         self.torch_device = torch.device("cuda", self.index)
         torch.cuda.set_device(self.index)
@@ -47,7 +53,9 @@ class CudaDevice(Device):
                 return index
         if uuid.startswith("MIG-") and len(have) == 1:
             return 0  # a MIG slice is the one device that its process sees
-        raise TaskError("environment", "device %s is not among those torch sees (%s)" % (uuid, ", ".join(have)))
+        raise TaskError(
+            "environment", "device %s is not among those torch sees (%s)" % (uuid, ", ".join(have))
+        )
 
     def sync(self):
         """See ``base.Device``."""
@@ -66,14 +74,27 @@ class CudaDevice(Device):
         stats = torch.cuda.memory_stats(self.index)
         free, total = torch.cuda.mem_get_info(self.index)
         found = []
-        for name, key in (("requested", "requested_bytes.all.peak"),
-                          ("tensor_allocated", "allocated_bytes.all.peak"),
-                          ("allocator_reserved", "reserved_bytes.all.peak")):
+        for name, key in (
+            ("requested", "requested_bytes.all.peak"),
+            ("tensor_allocated", "allocated_bytes.all.peak"),
+            ("allocator_reserved", "reserved_bytes.all.peak"),
+        ):
             value = stats.get(key)
-            found.append(ReadingTaken(name, phase, value, "memory_stats " + key, MEANING[name],
-                                      "" if value is not None else "this torch keeps no %s" % key))
-        found.append(ReadingTaken("device_used", phase, total - free, "mem_get_info, whole device",
-                                  MEANING["device_used"]))
+            found.append(
+                ReadingTaken(
+                    name,
+                    phase,
+                    value,
+                    "memory_stats " + key,
+                    MEANING[name],
+                    "" if value is not None else "this torch keeps no %s" % key,
+                )
+            )
+        found.append(
+            ReadingTaken(
+                "device_used", phase, total - free, "mem_get_info, whole device", MEANING["device_used"]
+            )
+        )
         found.append(ReadingTaken("device_total", phase, total, "mem_get_info", MEANING["device_total"]))
         return found
 

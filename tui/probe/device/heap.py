@@ -10,8 +10,21 @@ import os
 
 
 class _Mallinfo2(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in (
-        "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")]
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
+    ]
 
 
 class Heap:
@@ -87,4 +100,4 @@ def _kib(text, key):
     start = text.find(key)
     if start < 0:
         return None
-    return int(text[start + len(key):].split(None, 1)[0]) * 1024
+    return int(text[start + len(key) :].split(None, 1)[0]) * 1024

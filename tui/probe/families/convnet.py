@@ -49,8 +49,10 @@ class ConvNet(nn.Module):
         for place, out in enumerate(cfg["channels"]):
             groups = cfg["groups"] if place else 1
             if inp % groups or out % groups:
-                raise TaskError("workload", "workload.args.groups (%d) does not divide %d and %d channels" % (
-                    groups, inp, out))
+                raise TaskError(
+                    "workload",
+                    "workload.args.groups (%d) does not divide %d and %d channels" % (groups, inp, out),
+                )
             stages.append(Stage(inp, out, cfg["kernel"], groups, 2 if place else 1, cfg["norm"]))
             inp = out
         self.stages = nn.ModuleList(stages)

@@ -163,14 +163,20 @@ def resolve(cfg):
     cfg["head_dim"] = cfg["head_dim"] or cfg["width"] // cfg["heads"]
     cfg["hidden"] = cfg["hidden"] or 4 * cfg["width"]
     cfg["qkv_bias"] = cfg["bias"] if cfg["qkv_bias"] is None else cfg["qkv_bias"]
-    for key, choices in (("norm", ("layernorm", "rmsnorm")), ("positions", ("learned", "rotary")),
-                         ("attention", ("sdpa", "eager"))):
+    for key, choices in (
+        ("norm", ("layernorm", "rmsnorm")),
+        ("positions", ("learned", "rotary")),
+        ("attention", ("sdpa", "eager")),
+    ):
         if cfg[key] not in choices:
-            raise TaskError("workload", "workload.args.%s must be %s, got %r" % (
-                key, " or ".join(choices), cfg[key]))
+            raise TaskError(
+                "workload", "workload.args.%s must be %s, got %r" % (key, " or ".join(choices), cfg[key])
+            )
     if cfg["heads"] % cfg["kv_heads"]:
-        raise TaskError("workload", "workload.args.heads (%d) is not a multiple of kv_heads (%d)" % (
-            cfg["heads"], cfg["kv_heads"]))
+        raise TaskError(
+            "workload",
+            "workload.args.heads (%d) is not a multiple of kv_heads (%d)" % (cfg["heads"], cfg["kv_heads"]),
+        )
     return cfg
 
 
@@ -183,8 +189,11 @@ def batch(n, index, split, length, cfg):
     """ids and labels, int64 (n, length) each; length defaults to the context."""
     length = length or cfg["context"]
     if cfg["positions"] == "learned" and length > cfg["context"]:
-        raise TaskError("workload", "length %d is longer than workload.args.context (%d)" % (
-            length, cfg["context"]), hint="lower workload.batch.length or raise the context")
+        raise TaskError(
+            "workload",
+            "length %d is longer than workload.args.context (%d)" % (length, cfg["context"]),
+            hint="lower workload.batch.length or raise the context",
+        )
     stream = tokens.sequences(n, length, cfg["vocab"], index, split)
     return {"ids_BT": stream[:, :-1].contiguous(), "labels_BT": stream[:, 1:].contiguous()}
 

@@ -16,9 +16,7 @@ class Perceptron(nn.Module):
     def __init__(self, cfg):
         super().__init__()
         widths = [cfg["inputs"], *cfg["hidden"], cfg["outputs"]]
-        self.layers = nn.ModuleList(
-            nn.Linear(a, b, bias=cfg["bias"]) for a, b in zip(widths, widths[1:])
-        )
+        self.layers = nn.ModuleList(nn.Linear(a, b, bias=cfg["bias"]) for a, b in zip(widths[:-1], widths[1:]))
 
     def forward(self, x, target=None):
         """See the class; without a target the outputs (B, O)."""

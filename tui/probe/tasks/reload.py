@@ -11,7 +11,18 @@ def run(plan, report):
     report.enter("restore")
     path = plan.extra["checkpoint"]
     checkpoint.load(session, path)
-    report(CheckDone("loaded", "checkpoint", "loaded, weights_only=True", "pass",
-                     "sha256 %s, every entry used once" % checkpoint.sha256(path)[:4]))
+    report(
+        CheckDone(
+            "loaded",
+            "checkpoint",
+            "loaded, weights_only=True",
+            "pass",
+            "sha256 %s, every entry used once" % checkpoint.sha256(path)[:4],
+        )
+    )
     loss = float(session.iterate())
-    report(ResultReady("fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}))
+    report(
+        ResultReady(
+            "fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}
+        )
+    )

@@ -1,9 +1,12 @@
 """A run that saves, is killed from outside, or goes on from a checkpoint: the pieces of a restore rehearsal.
 
 ``plan.extra``: ``load`` (a checkpoint to go on from, or None), ``save_after`` (iterations, or None),
-``checkpoint`` (where to save); ``plan.iterations`` is the iteration to run up to.
+``checkpoint`` (where to save), ``kill_in`` (the iteration that SIGKILL ends, or None);
+``plan.iterations`` is the iteration to run up to.
 """
 
+import os
+import signal
 import time
 
 from .. import checkpoint
@@ -31,24 +34,45 @@ def run(plan, report):
             yield batch
             del batch
 
+    kill_in = plan.extra.get("kill_in")
     first = session.index // session.accumulate
     for index in range(first, plan.iterations):
+        if kill_in == index + 1:
+            report.sync()
+            os.kill(
+                os.getpid(), signal.SIGKILL
+            )  # no handler, no cleanup, no exit code of ours: as it happens
         loss = float(session.iterate(watched()))
         losses.append(loss.hex())
         report(IterationDone(index, "timed", None, loss, session.micro * session.accumulate))
         if plan.extra.get("save_after") == index + 1:
             report.enter("save")
             sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
-            report(ResultReady("checkpoint", {"path": plan.extra["checkpoint"], "sha256": digest, "bytes": total,
-                                              "parts": sizes, "seconds": 0.0}))
+            report(
+                ResultReady(
+                    "checkpoint",
+                    {
+                        "path": plan.extra["checkpoint"],
+                        "sha256": digest,
+                        "bytes": total,
+                        "parts": sizes,
+                        "seconds": 0.0,
+                    },
+                )
+            )
             report.enter("forward")
     for reading in session.device.readings("restore"):
         report(reading)
-    report(ResultReady("resume", {
-        "first": first,
-        "losses": losses,
-        "samples": samples,
-        "parameters": checkpoint.parameter_digest(session),
-        "loaded_s": loaded_s,
-        "seconds": time.monotonic() - begun,
-    }))
+    report(
+        ResultReady(
+            "resume",
+            {
+                "first": first,
+                "losses": losses,
+                "samples": samples,
+                "parameters": checkpoint.parameter_digest(session),
+                "loaded_s": loaded_s,
+                "seconds": time.monotonic() - begun,
+            },
+        )
+    )

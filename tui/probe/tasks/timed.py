@@ -20,6 +20,8 @@ class Clocked:
     def __init__(self, session):
         self.session = session
         self.watch = session.device.stopwatch()
+        self.batch_ms = []
+        """Time spent making the batches of each iteration."""
         self.ends = []
         """Tensor-allocated bytes after forward, backward and step of the iteration now running."""
 
@@ -29,11 +31,17 @@ class Clocked:
         if phase != "forward":
             self.ends.append(self.session.device.allocated())
 
+    def _made(self, batches):
+        begun = time.perf_counter_ns()
+        batch = next(batches, None)
+        self.batch_ms[-1] += (time.perf_counter_ns() - begun) / 1e6
+        return batch
+
     def _paused(self):
         batches = self.session.host_batches()
         while True:
             self.watch.pause()
-            batch = next(batches, None)
+            batch = self._made(batches)
             self.watch.resume()
             if batch is None:
                 return
@@ -43,12 +51,45 @@ class Clocked:
     def iterate(self):
         """One iteration; returns (loss tensor, [after forward, after backward, after step])."""
         self.ends = []
-        ahead = list(self.session.host_batches()) if self.session.device.prefetch else None
+        self.batch_ms.append(0.0)
+        ahead = None
+        if self.session.device.prefetch:
+            made = self.session.host_batches()
+            ahead = list(iter(lambda: self._made(made), None))
         self.watch.begin()
         loss = self.session.iterate(self._paused() if ahead is None else iter(ahead))
         self.watch.end()
         self.ends.append(self.session.device.allocated())
         return loss, self.ends[-3:]
+
+
+class PhaseReadings:
+    """Readings of every phase from its beginning to its end; ``names`` limits which are kept."""
+
+    def __init__(self, device, report, names=None):
+        self._device = device
+        self._report = report
+        self._names = names
+        self._phase = None
+        self.taken = []
+
+    def begin(self, phase, iteration=None, micro=None):
+        """End the phase before, and start this one's peaks."""
+        self.end()
+        self._report.enter(phase, iteration, micro)
+        self._device.reset_peaks()
+        self._phase = phase
+
+    def end(self):
+        """Read the phase that is going on."""
+        if self._phase is not None:
+            seen = self._device.readings(self._phase)
+            self.taken += [one for one in seen if self._names is None or one.name in self._names]
+            self._phase = None
+
+
+OUTER = ("process", "device_used", "device_total", "requested", "tensor_allocated", "allocator_reserved")
+"""Readings whose peak something else keeps: they need no sampling after every operator."""
 
 
 def run(plan, report):
@@ -58,70 +99,80 @@ def run(plan, report):
     device = devices.open_device(plan.device)
     if plan.limit_bytes is not None:
         device.limit(plan.limit_bytes)
-    device.reset_peaks()
-    session = Session(plan, report)
-    report(EnvironmentSeen(*session.device.facts()))
-    report.enter("first.forward", 0)
+    outer = PhaseReadings(device, report, OUTER)
+    session = Session(plan, report, lambda phase, micro: outer.begin(phase))
+    outer.end()
+    report(EnvironmentSeen(*device.facts()))
     clocked = Clocked(session)
-    first_ms, loss = _first(clocked, report)
+    first_ms, loss = _first(clocked, report, outer)
     check_loss(loss, session, 0)
-    session.device.settle(session.known_bytes())
-    warm = _warm_up(clocked, report, max(2, plan.warmup))
-    for name, reading in _worst(warm).items():
-        report(reading)
-        del name
-    report.enter("forward", None)
-    table = _timed(clocked, report, plan.iterations, max(2, plan.warmup) + 1)
-    for one in session.device.readings("steady"):
+    device.settle(session.known_bytes())
+    warmup = max(2, plan.warmup)
+    inner = PhaseReadings(device, report)
+    _warm_up(clocked, report, warmup, inner)
+    device.reset_peaks()
+    report.enter("forward")
+    table = _timed(clocked, report, plan.iterations, warmup + 1)
+    device.lift_limit()
+    steady = [one for one in device.readings("steady") if one.name in OUTER]
+    outer.begin("validate")
+    session.plan.quality["batches"] = 1
+    session.validate()
+    outer.end()
+    for one in _worst(outer.taken + inner.taken + steady).values():
         report(one)
-    table.update(first_ms=first_ms, warmup=max(2, plan.warmup), loss_first=loss,
-                 allocated_source=session.device.allocated_source)
-    losses = [float(one) for one in table.pop("loss_tensors") if one is not None]
-    table["losses"] = losses
+    losses = [None if one is None else float(one) for one in table.pop("loss_tensors")]
+    table.update(
+        first_ms=first_ms,
+        warmup=warmup,
+        loss_first=loss,
+        losses=losses,
+        allocated_source=device.allocated_source,
+    )
     report(ResultReady("timed", table))
     for place, value in enumerate(losses):
-        check_loss(value, session, place + max(2, plan.warmup) + 1)
+        check_loss(value, session, place + warmup + 1)
 
 
-def _first(clocked, report):
+def _first(clocked, report, readings):
     session = clocked.session
-    session.observe(lambda phase, micro: report.enter("first." + phase, 0, micro))
+    session.observe(lambda phase, micro: readings.begin("first." + phase, 0, micro))
     loss, _ = clocked.iterate()
     value = None if loss is None else float(loss)
     session.device.sync()
+    readings.end()
     ms = clocked.watch.finish()[0]
     report(IterationDone(0, "first", ms, value, session.micro * session.accumulate, tokens=session.tokens))
     return ms, value
 
 
-def _warm_up(clocked, report, count):
+def _warm_up(clocked, report, count, readings):
     """The warm-up iterations; readings by phase from the first of them."""
-    session, readings, open_phase = clocked.session, [], []
-
-    def enter(phase, micro):
-        if open_phase:
-            readings.extend(session.device.readings(open_phase.pop()))
-        report.enter(phase, 1, micro)
-        session.device.reset_peaks()
-        open_phase.append(phase)
-
+    session = clocked.session
     for index in range(1, count + 1):
-        session.observe(enter if index == 1 else clocked.enter)
         if index == 1:
+            session.observe(lambda phase, micro: readings.begin(phase, 1, micro))
             with session.device.sample_operators():
                 loss, ends = clocked.iterate()
                 session.device.sync()
-                readings.extend(session.device.readings(open_phase.pop()))
+                readings.end()
         else:
+            session.observe(clocked.enter)
             report.enter("warmup", index)
             loss, ends = clocked.iterate()
         value = float(loss) if loss is not None else None
-        report(IterationDone(index, "warmup", clocked.watch.finish()[0], value,
-                             session.micro * session.accumulate, allocated=_whole(ends),
-                             allocated_source=session.device.allocated_source, tokens=session.tokens))
-    session.device.reset_peaks()
-    session.observe(clocked.enter)
-    return readings
+        report(
+            IterationDone(
+                index,
+                "warmup",
+                clocked.watch.finish()[0],
+                value,
+                session.micro * session.accumulate,
+                allocated=_whole(ends),
+                allocated_source=session.device.allocated_source,
+                tokens=session.tokens,
+            )
+        )
 
 
 def _worst(readings):
@@ -135,7 +186,7 @@ def _worst(readings):
 
 
 def _whole(ends):
-    return [one for one in ends] if len(ends) == 3 and None not in ends else None
+    return list(ends) if len(ends) == 3 and None not in ends else None
 
 
 def _timed(clocked, report, count, offset):
@@ -151,8 +202,17 @@ def _timed(clocked, report, count, offset):
         now = time.monotonic()
         if now - last >= 1 / EVENTS_PER_S and len(step_ms) > told:
             last, told = now, len(step_ms)
-            report(IterationDone(offset + told - 1, "timed", step_ms[-1], None, samples,
-                                 allocated=trace[told - 1], allocated_source=session.device.allocated_source))
+            report(
+                IterationDone(
+                    offset + told - 1,
+                    "timed",
+                    step_ms[-1],
+                    None,
+                    samples,
+                    allocated=trace[told - 1],
+                    allocated_source=session.device.allocated_source,
+                )
+            )
             report(Progress(told, count, "timed iterations"))
         del index
     step_ms += clocked.watch.finish()

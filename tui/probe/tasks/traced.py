@@ -7,7 +7,6 @@ Iteration 0 (untracked) creates the optimizer state, iteration 1 is tracked for 
 import contextlib
 import time
 
-
 from .. import optimizers
 from ..faults import TaskError, asked_bytes, is_out_of_memory, one_line
 from ..iteration import tensors_of
@@ -104,7 +103,9 @@ def _iterate(session, report, trace, index):
     def enter(phase, micro):
         report.enter(prefix + phase, index, micro)
         if phase == "step":
-            trace.register([one.grad for one in session.model.parameters() if one.grad is not None], "gradients")
+            trace.register(
+                [one.grad for one in session.model.parameters() if one.grad is not None], "gradients"
+            )
         trace.mark(phase, micro)
 
     def watched():
@@ -119,7 +120,9 @@ def _iterate(session, report, trace, index):
     trace.register_all(session)
     trace.mark("idle")
     if loss is None:
-        raise TaskError("workload", "the iteration made no loss: its step(run) never called run.backward(loss)")
+        raise TaskError(
+            "workload", "the iteration made no loss: its step(run) never called run.backward(loss)"
+        )
     return loss
 
 
@@ -139,7 +142,9 @@ def _table(labelled, session, recorder):
         if name not in best or value > best[name]:
             best[name] = value
             phases[name] = _phase(labelled, interval, value, rows, index)
-    tracked = max((labelled.peak(one)[0] for one in labelled.intervals if one.iteration == TRACKED), default=0)
+    tracked = max(
+        (labelled.peak(one)[0] for one in labelled.intervals if one.iteration == TRACKED), default=0
+    )
     steady = max((labelled.peak(one)[0] for one in labelled.intervals if one.iteration == STEADY), default=0)
     outside = sum(one for one in _outside_bytes(labelled, session))
     return {
@@ -190,5 +195,5 @@ def _known(labelled):
     level = 0
     for interval in labelled.intervals:
         if interval.phase == "idle" and interval.iteration == STEADY:
-            level = sum(change for _, _, change in labelled.record.events[:interval.first])
+            level = sum(change for _, _, change in labelled.record.events[: interval.first])
     return level

@@ -40,26 +40,42 @@ def run(plan, report):
         if time.monotonic() - told >= 1 / EVENTS_PER_S and step_ms:
             told = time.monotonic()
             place = len(step_ms) - 1
-            value = float(losses[place]) if not session.device.prefetch and losses[place] is not None else None
-            report(IterationDone(place, "timed" if place >= SKIP else "warmup", step_ms[-1], value, samples,
-                                 allocated=[one for one in ends if one is not None] or None,
-                                 allocated_source=session.device.allocated_source))
+            value = (
+                float(losses[place]) if not session.device.prefetch and losses[place] is not None else None
+            )
+            report(
+                IterationDone(
+                    place,
+                    "timed" if place >= SKIP else "warmup",
+                    step_ms[-1],
+                    value,
+                    samples,
+                    allocated=[one for one in ends if one is not None] or None,
+                    allocated_source=session.device.allocated_source,
+                )
+            )
             report(Progress(place + 1, plan.iterations, "steps"))
     step_ms += clocked.watch.finish()
     report.enter("validate")
-    report(ResultReady("train", {
-        "setting": plan.precision,
-        "seed": plan.seed,
-        "effective": session.setting.effective(),
-        "emulated": session.setting.is_emulated(),
-        "losses": [None if one is None else float(one) for one in losses],
-        "validation_loss": session.validate(),
-        "step_ms": step_ms[SKIP:],
-        "samples_per_iteration": samples,
-        "steps": session.run.steps,
-        "skipped": session.run.skipped,
-        "gradients": first,
-    }))
+    report(
+        ResultReady(
+            "train",
+            {
+                "setting": plan.precision,
+                "seed": plan.seed,
+                "effective": session.setting.effective(),
+                "emulated": session.setting.is_emulated(),
+                "losses": [None if one is None else float(one) for one in losses],
+                "validation_loss": session.validate(),
+                "step_ms": step_ms[SKIP:],
+                "batch_ms": clocked.batch_ms[SKIP:],
+                "samples_per_iteration": samples,
+                "steps": session.run.steps,
+                "skipped": session.run.skipped,
+                "gradients": first,
+            },
+        )
+    )
 
 
 def _first_gradients(plan, session):

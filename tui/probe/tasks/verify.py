@@ -15,7 +15,14 @@ from ..faults import TaskError, is_out_of_memory, one_line
 from ..protocol import CheckDone, EnvironmentSeen, ResultReady
 from ..session import Session
 
-TOLERANCE = {"fp32": 1e-3, "tf32": 1e-2, "bf16-autocast": 5e-2, "fp16-autocast": 2e-2, "bf16": 1e-1, "fp16": 5e-2}
+TOLERANCE = {
+    "fp32": 1e-3,
+    "tf32": 1e-2,
+    "bf16-autocast": 5e-2,
+    "fp16-autocast": 2e-2,
+    "bf16": 1e-1,
+    "fp16": 5e-2,
+}
 """Largest relative error of all gradients against fp64 that passes."""
 
 ITERATIONS = 3
@@ -30,14 +37,32 @@ def run(plan, report):
     report(EnvironmentSeen(*session.device.facts()))
     begun = time.monotonic()
     losses = [float(session.iterate()) for _ in range(ITERATIONS)]
-    report(CheckDone("iterations", "step", "forward, backward, step", "pass", "%d iterations, %.2f s" % (
-        ITERATIONS, time.monotonic() - begun)))
-    report(ResultReady("receiving", {"gradient_receiving": sum(
-        one.numel() for one in session.model.parameters() if one.grad is not None)}))
+    report(
+        CheckDone(
+            "iterations",
+            "step",
+            "forward, backward, step",
+            "pass",
+            "%d iterations, %.2f s" % (ITERATIONS, time.monotonic() - begun),
+        )
+    )
+    report(
+        ResultReady(
+            "receiving",
+            {
+                "gradient_receiving": sum(
+                    one.numel() for one in session.model.parameters() if one.grad is not None
+                )
+            },
+        )
+    )
     report(_finite(session, losses))
     report(_placement(session))
-    for title, check in (("deterministic", _deterministic), ("gradients against fp64", _gradients),
-                         ("loss goes down", _descent)):
+    for title, check in (
+        ("deterministic", _deterministic),
+        ("gradients against fp64", _gradients),
+        ("loss goes down", _descent),
+    ):
         report(_guarded(title, check, plan, report, session, losses))
     report(_allocator(session))
     _save(plan, report, session)
@@ -51,37 +76,59 @@ def _guarded(title, check, plan, report, session, losses):
     except Exception as error:
         if is_out_of_memory(error):
             return CheckDone(title.split()[0], "step", title, "n/a", "needs more memory than there is")
-        return CheckDone(title.split()[0], "step", title, "n/a", "cannot be checked: %s" % one_line(error, 120))
+        return CheckDone(
+            title.split()[0], "step", title, "n/a", "cannot be checked: %s" % one_line(error, 120)
+        )
 
 
 def _finite(session, losses):
-    bad = [name for name, one in session.model.named_parameters() if one.grad is not None
-           and not torch.isfinite(one.grad).all()]
+    bad = [
+        name
+        for name, one in session.model.named_parameters()
+        if one.grad is not None and not torch.isfinite(one.grad).all()
+    ]
     state = [one for _, _, one in optimizers.state_tensors(session.optimizer)]
     bad_state = sum(1 for one in state if one.is_floating_point() and not torch.isfinite(one).all())
     count = sum(1 for one in session.model.parameters() if one.grad is not None)
     if not all(math.isfinite(one) for one in losses):
-        return CheckDone("finite", "step", "finite", "fail", "the loss is %s" % ", ".join("%g" % x for x in losses))
+        return CheckDone(
+            "finite", "step", "finite", "fail", "the loss is %s" % ", ".join("%g" % x for x in losses)
+        )
     if bad or bad_state:
-        return CheckDone("finite", "step", "finite", "fail", "%d gradients are not finite%s, %d state tensors" % (
-            len(bad), ", such as %s" % bad[0] if bad else "", bad_state))
-    return CheckDone("finite", "step", "finite", "pass", "loss, %d gradients, %d state tensors" % (
-        count, len(state)))
+        return CheckDone(
+            "finite",
+            "step",
+            "finite",
+            "fail",
+            "%d gradients are not finite%s, %d state tensors"
+            % (len(bad), ", such as %s" % bad[0] if bad else "", bad_state),
+        )
+    return CheckDone(
+        "finite", "step", "finite", "pass", "loss, %d gradients, %d state tensors" % (count, len(state))
+    )
 
 
 def _placement(session):
     want = session.device.torch_device.type
     named = [("parameter " + name, one) for name, one in session.model.named_parameters()]
     named += [("buffer " + name, one) for name, one in session.model.named_buffers()]
-    named += [("gradient of " + name, one.grad) for name, one in session.model.named_parameters()
-              if one.grad is not None]
+    named += [
+        ("gradient of " + name, one.grad)
+        for name, one in session.model.named_parameters()
+        if one.grad is not None
+    ]
     state = optimizers.state_tensors(session.optimizer)
     counters = [one for _, key, one in state if key == "step" and one.device.type == "cpu"]
     named += [("state %s" % key, one) for _, key, one in state if key != "step"]
     astray = [name for name, one in named if one.device.type != want]
     if astray:
-        return CheckDone("placement", "step", "placement", "fail", "%d tensors are not on %s, such as %s" % (
-            len(astray), want, astray[0]))
+        return CheckDone(
+            "placement",
+            "step",
+            "placement",
+            "fail",
+            "%d tensors are not on %s, such as %s" % (len(astray), want, astray[0]),
+        )
     text = "%d tensors, all on %s" % (len(named), session.device.torch_device)
     if counters and want != "cpu":
         text += "; %d step counters on the CPU, as torch does" % len(counters)
@@ -95,28 +142,44 @@ def _deterministic(plan, report, session, losses):
     if again == losses and checkpoint.parameter_digest(other) == mine:
         return CheckDone("deterministic", "step", "deterministic", "pass", "two runs equal, bit for bit")
     apart = max(abs(a - b) for a, b in zip(again, losses))
-    return CheckDone("deterministic", "step", "deterministic", "note",
-                     "two runs differ by %.1e in loss after %d steps" % (apart, ITERATIONS))
+    return CheckDone(
+        "deterministic",
+        "step",
+        "deterministic",
+        "note",
+        "two runs differ by %.1e in loss after %d steps" % (apart, ITERATIONS),
+    )
 
 
 def _gradients(plan, report, session, losses):
     title = "gradients against fp64"
     size = sum(one.numel() for one in session.model.parameters())
     if size > LARGEST_REFERENCE:
-        return CheckDone("gradients", "step", title, "n/a", "an fp64 copy of %d parameters is not made" % size)
-    batch = session.to_device(session.setting.batch(
-        session.workload.batch(session.micro, 0, "train", session.length, plan.seed)))
+        return CheckDone(
+            "gradients", "step", title, "n/a", "an fp64 copy of %d parameters is not made" % size
+        )
+    batch = session.to_device(
+        session.setting.batch(session.workload.batch(session.micro, 0, "train", session.length, plan.seed))
+    )
     exact = copy.deepcopy(session.model).double()
     found = _backward(session, session.model, batch, session.setting.context())
-    doubled = pytree.tree_map_only(torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, batch)
+    doubled = pytree.tree_map_only(
+        torch.Tensor, lambda one: one.double() if one.is_floating_point() else one, batch
+    )
     right = _backward(session, exact, doubled, torch.autocast(session.device.kind, enabled=False))
     verdict = gradients.compare(found, right)
     limit = TOLERANCE[session.setting.name]
     if verdict["error"] is None:
         return CheckDone("gradients", "step", title, "n/a", "every gradient of the fp64 copy is zero")
     passed = verdict["error"] <= limit and not verdict["nonfinite"]
-    return CheckDone("gradients", "step", title, "pass" if passed else "fail", "error %.1e, limit %.0e; worst %.1e in %s"
-                     % (verdict["error"], limit, verdict["worst_error"] or 0.0, verdict["worst"]))
+    return CheckDone(
+        "gradients",
+        "step",
+        title,
+        "pass" if passed else "fail",
+        "error %.1e, limit %.0e; worst %.1e in %s"
+        % (verdict["error"], limit, verdict["worst_error"] or 0.0, verdict["worst"]),
+    )
 
 
 def _backward(session, model, batch, context):
@@ -127,8 +190,11 @@ def _backward(session, model, batch, context):
     with context:
         loss = session.workload.loss(model, batch)
     loss.backward()
-    found = {name: one.grad.detach().double().cpu() for name, one in model.named_parameters()
-             if one.grad is not None}
+    found = {
+        name: one.grad.detach().double().cpu()
+        for name, one in model.named_parameters()
+        if one.grad is not None
+    }
     model.zero_grad(set_to_none=True)
     model.train(was)
     return found
@@ -144,8 +210,13 @@ def _descent(plan, report, session, losses):
 
 def _allocator(session):
     value = session.device.facts()[0]["allocator"]
-    return CheckDone("allocator", "step", "allocator settings", "note" if value else "pass",
-                     "PYTORCH_ALLOC_CONF is %s" % value if value else "default; none in the environment")
+    return CheckDone(
+        "allocator",
+        "step",
+        "allocator settings",
+        "note" if value else "pass",
+        "PYTORCH_ALLOC_CONF is %s" % value if value else "default; none in the environment",
+    )
 
 
 def _save(plan, report, session):
@@ -153,9 +224,30 @@ def _save(plan, report, session):
     begun = time.monotonic()
     sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
     seconds = time.monotonic() - begun
-    report(ResultReady("checkpoint", {"path": plan.extra["checkpoint"], "sha256": digest, "bytes": total,
-                                      "parts": sizes, "seconds": seconds}))
-    report(CheckDone("saved", "checkpoint", "saved", "pass", "%.3f MiB in %.1f s, sha256 %s" % (
-        total / 2**20, seconds, digest[:4])))
+    report(
+        ResultReady(
+            "checkpoint",
+            {
+                "path": plan.extra["checkpoint"],
+                "sha256": digest,
+                "bytes": total,
+                "parts": sizes,
+                "seconds": seconds,
+            },
+        )
+    )
+    report(
+        CheckDone(
+            "saved",
+            "checkpoint",
+            "saved",
+            "pass",
+            "%.3f MiB in %.1f s, sha256 %s" % (total / 2**20, seconds, digest[:4]),
+        )
+    )
     loss = float(session.iterate())
-    report(ResultReady("fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}))
+    report(
+        ResultReady(
+            "fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}
+        )
+    )

@@ -1,0 +1,338 @@
+"""The command line: argument parsing only; what a command needs is imported when it is called."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tui import __version__
+from tui.errors import PeakmarkError, UsageError
+
+COMMANDS = (
+    "demo",
+    "new",
+    "params",
+    "verify",
+    "ledger",
+    "probe",
+    "precision",
+    "restore",
+    "report",
+    "run",
+    "runs",
+    "stop",
+    "snapshot",
+    "doctor",
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says a mistake in one sentence, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"see: {self.prog} --help")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code.  ``peakmark PROJECT`` opens the app."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    given: argparse.Namespace | None = None
+    try:
+        given = _parse(words)
+        return given.call(given)
+    except PeakmarkError as error:
+        return _said(error, given, words)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Whoever read us has gone: nothing more to say, and no traceback at the interpreter's exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + 13
+
+
+def _said(error: PeakmarkError, given: argparse.Namespace | None, words: Sequence[str]) -> int:
+    from tui.commands.output import Output
+
+    if given is not None:
+        return _output(given).error(error)
+    return Output(json="--json" in words, ascii="--ascii" in words).error(error)
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    first = next((word for word in words if not word.startswith("-")), None)
+    if first in COMMANDS or "-h" in words or "--help" in words or "--version" in words:
+        return _commands().parse_args(words)
+    return _app().parse_args(words)
+
+
+def _app() -> argparse.ArgumentParser:
+    parser = _Parser(prog="peakmark", add_help=False)
+    parser.add_argument("project", nargs="?", type=Path)
+    parser.add_argument("--no-mouse", action="store_true")
+    parser.add_argument("--theme")
+    _looks(parser)
+    parser.set_defaults(call=_open)
+    return parser
+
+
+def _commands() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="peakmark",
+        description="What one complete PyTorch training iteration really needs on this device, measured and proven.",
+        epilog="peakmark [PROJECT] opens the app (--ascii, --no-mouse, --theme NAME). "
+        "Exit codes: 0 done, 1 a negative verdict, 2 bad input, 4 could not run, 5 could not save, 128+n signal n.",
+    )
+    parser.add_argument("--version", action="version", version=f"peakmark {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
+    _add(
+        commands,
+        "demo",
+        _demo,
+        "a complete sample project: every step on this device, then the report",
+        _demo_args,
+    )
+    _add(commands, "new", _new, "write a commented project file", _new_args)
+    _add(commands, "params", _step("params"), "parameter formula against the unique inventory", _measuring)
+    _add(
+        commands,
+        "verify",
+        _step("verify"),
+        "a small step, a checkpoint reloaded in a fresh process",
+        _measuring,
+    )
+    _add(commands, "ledger", _ledger, "where every byte goes, and whether it fits", _ledger_args)
+    _add(commands, "probe", _step("probe"), "measure full iterations at one batch or several", _probe_args)
+    _add(commands, "precision", _step("precision"), "compare precision settings", _precision_args)
+    _add(
+        commands,
+        "restore",
+        _step("restore"),
+        "rehearse: save, kill, restore in a new process, compare",
+        _measuring,
+    )
+    _add(commands, "report", _report, "write the Markdown report", _report_args)
+    _add(commands, "run", _run, "several steps: a batch job, a CI step", _run_args)
+    _add(commands, "runs", _runs, "what is running or was left running", lambda parser: None)
+    _add(commands, "stop", _stop, "end a run", lambda parser: parser.add_argument("run"))
+    _add(
+        commands,
+        "snapshot",
+        _snapshot,
+        "read a torch.cuda memory snapshot",
+        lambda one: one.add_argument("file", type=Path),
+    )
+    _add(commands, "doctor", _doctor, "what was found here, and what to do about it", _doctor_args)
+    return parser
+
+
+def _add(
+    commands: Any,
+    name: str,
+    call: Callable[[argparse.Namespace], int],
+    text: str,
+    arguments: Callable[[argparse.ArgumentParser], Any],
+) -> None:
+    parser = commands.add_parser(name, help=text, description=text)
+    arguments(parser)
+    _looks(parser)
+    parser.set_defaults(call=call)
+
+
+def _looks(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout and nothing else")
+    parser.add_argument("--plain", action="store_true", help="one figure a line")
+    parser.add_argument("--ascii", action="store_true", help="ASCII only")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress on stderr")
+
+
+def _measuring(parser: argparse.ArgumentParser, project: bool = True) -> None:
+    if project:
+        parser.add_argument("project", type=Path)
+    parser.add_argument("--device", help="auto | cpu | GPU-uuid | MIG-uuid, instead of the project's")
+    parser.add_argument(
+        "--trust", action="store_true", help="allow the project's own Python and programs to run"
+    )
+    parser.add_argument(
+        "--nice", type=_whole(0, 19), default=10, help="of the measuring process; 10 keeps keys answering"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="measure although others use more than the budget leaves"
+    )
+
+
+def _probe_args(parser: argparse.ArgumentParser) -> None:
+    _measuring(parser)
+    parser.add_argument("--batch", type=_list, help="micro-batches N[,N...]; default: the project's")
+    parser.add_argument("--length", type=_list, help="lengths N[,N...]; default: the project's largest")
+    parser.add_argument("--iterations", type=_whole(1), help="timed iterations (20)")
+    parser.add_argument("--warmup", type=_whole(2), help="iterations before them, the first one apart (3)")
+    parser.add_argument("--quick", action="store_true", help="5 timed iterations")
+
+
+def _precision_args(parser: argparse.ArgumentParser) -> None:
+    _measuring(parser)
+    parser.add_argument(
+        "--settings", type=lambda text: tuple(filter(None, text.split(","))), help="fp32,bf16-autocast,..."
+    )
+    parser.add_argument(
+        "--iterations", type=_whole(5), help="optimizer steps of each run; default: the project's"
+    )
+    parser.add_argument("--quick", action="store_true", help="20 steps")
+
+
+def _ledger_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", type=Path)
+    parser.add_argument(
+        "--phase", help="build, first.backward, forward, backward, step, ...; default: the worst"
+    )
+    parser.add_argument("--probe", help="id of a measurement; default: the latest")
+
+
+def _report_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", type=Path)
+    parser.add_argument(
+        "-o", "--output", type=Path, help="file to write; - for stdout; default: NAME.md beside it"
+    )
+
+
+def _run_args(parser: argparse.ArgumentParser) -> None:
+    _probe_args(parser)
+    parser.add_argument(
+        "--steps", default="params,verify,probe,precision,restore,report", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--settings", type=lambda text: tuple(filter(None, text.split(","))), help=argparse.SUPPRESS
+    )
+    parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)
+    parser.add_argument("-o", "--output", type=Path, help="the report's file")
+
+
+def _demo_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dir", type=Path, default=Path("peakmark-demo"), help="folder for it (%(default)s)")
+    _measuring(parser, project=False)
+
+
+def _new_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path)
+    parser.add_argument(
+        "--from",
+        dest="source",
+        default="decoder",
+        help="decoder | mlp | convnet | FILE.py[:NAME] | CONFIG.json",
+    )
+
+
+def _doctor_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("project", nargs="?", type=Path, help="use its interpreter")
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
+            to = f" to {most}" if most is not None else " or more"
+            raise argparse.ArgumentTypeError(f"must be a whole number, {least}{to}, got {text!r}")
+        return int(text)
+
+    return number
+
+
+def _list(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(_whole(1)(part) for part in text.split(",")))
+
+
+def _output(given: argparse.Namespace) -> Any:
+    from tui.commands.output import Output
+
+    return Output(given.json, given.plain, given.ascii, given.quiet)
+
+
+def _options(given: argparse.Namespace) -> Any:
+    from tui.engine.context import Options
+
+    return Options(
+        device=given.device,
+        trust=given.trust,
+        nice=given.nice,
+        force=given.force,
+        iterations=getattr(given, "iterations", None),
+        warmup=getattr(given, "warmup", None),
+        batches=getattr(given, "batch", None),
+        lengths=getattr(given, "length", None),
+        settings=getattr(given, "settings", None),
+        quick=getattr(given, "quick", False),
+        output=getattr(given, "output", None),
+    )
+
+
+def _open(given: argparse.Namespace) -> int:
+    from tui.app.run import run_app
+
+    return run_app(given.project, ascii=given.ascii, mouse=not given.no_mouse, theme=given.theme)
+
+
+def _step(name: str) -> Callable[[argparse.Namespace], int]:
+    def call(given: argparse.Namespace) -> int:
+        from tui.commands import steps
+
+        return steps.one(given.project, name, _options(given), _output(given))
+
+    return call
+
+
+def _ledger(given: argparse.Namespace) -> int:
+    from tui.commands import steps
+
+    return steps.ledger(given.project, given.phase, _output(given), given.probe)
+
+
+def _report(given: argparse.Namespace) -> int:
+    from tui.commands.report import report
+
+    return report(given.project, given.output, _output(given))
+
+
+def _run(given: argparse.Namespace) -> int:
+    from tui.commands import steps
+
+    wanted = tuple(filter(None, given.steps.split(",")))
+    return steps.run(given.project, wanted, _options(given), _output(given), given.run_id)
+
+
+def _demo(given: argparse.Namespace) -> int:
+    from tui.commands import new
+
+    return new.demo(given.dir, _options(given), _output(given))
+
+
+def _new(given: argparse.Namespace) -> int:
+    from tui.commands import new
+
+    return new.new(given.file, given.source, _output(given))
+
+
+def _runs(given: argparse.Namespace) -> int:
+    from tui.commands import runs
+
+    return runs.runs(_output(given))
+
+
+def _stop(given: argparse.Namespace) -> int:
+    from tui.commands import runs
+
+    return runs.stop(given.run, _output(given))
+
+
+def _snapshot(given: argparse.Namespace) -> int:
+    from tui.commands.snapshot import snapshot
+
+    return snapshot(given.file, given.json)
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from tui.commands.doctor import doctor
+
+    return doctor(given.project, _output(given))

@@ -1,0 +1,129 @@
+"""The commented project files that ``new`` and ``demo`` write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+FAMILY_ARGS: dict[str, str] = {
+    "decoder": """\
+args = { layers = 4, heads = 4, width = 128, vocab = 256, context = 128 }
+# also: kv_heads, head_dim, hidden, gated, norm = "rmsnorm", positions = "rotary", bias, qkv_bias, tied,
+# dropout, attention = "eager\"""",
+    "mlp": """\
+args = { inputs = 64, hidden = [256, 256], outputs = 8 }   # also: bias""",
+    "convnet": """\
+args = { channels = [32, 64, 128], classes = 10, size = 32 }
+# also: in_channels, kernel, groups, norm = "group" or "none\"""",
+}
+
+HAS_LENGTH = ("decoder",)
+
+TEMPLATE = """\
+# A Peakmark project: what you say stands here, what was measured goes below the last line.
+# Open it with:  peakmark {name}          Run all of it with:  peakmark run {name}
+schema = 1
+title = {title}
+
+[workload]
+source = {source}{source_note}
+{args}
+formula = {formula}{formula_note}
+
+[workload.batch]
+micro = {micro}                 # samples a micro-batch
+accumulate = 1            # micro-batches an optimizer step
+{length}
+[workload.optimizer]
+name = "torch.optim.AdamW"
+implementation = "default"   # default | foreach | fused | loop
+args = {{ lr = {lr} }}
+clip_norm = 1.0
+
+[precision]
+use = "fp32"              # fp32 | tf32 | bf16-autocast | fp16-autocast | bf16 | fp16
+compare = ["fp32", "bf16-autocast"]   # the first one is the reference
+seeds = 3                 # runs of the reference: how far they lie apart is the noise floor
+steps = {steps}                # optimizer steps of each run
+
+[budget]
+{job}
+reserve = "{reserve}"       # bytes of it kept free on purpose
+reserve_for = {reserve_for}
+
+[quality]
+metric = "validation loss"
+direction = "min"
+{target}
+batches = {valid}               # validation batches
+
+[environment]
+device = "auto"           # auto | cpu | GPU-uuid | MIG-uuid
+"""
+
+
+def project_text(name: str, source: str, **given: Any) -> str:
+    """A project file for ``source``; ``given`` overrides what the template says by default."""
+    family = source if source in FAMILY_ARGS else None
+    length = (
+        "length = 128              # tokens a sample; memory is measured at the largest"
+        if family in HAS_LENGTH
+        else (
+            "# length = 1024           # tokens a sample, for batch(n, length); leave it out for fixed shapes"
+        )
+    )
+    values: dict[str, Any] = {
+        "name": name,
+        "title": _string(f"{source}, not described yet"),
+        "source": _string(source),
+        "source_note": "" if family else "   # FILE.py with build() and batch(n), or a CONFIG.json",
+        "args": FAMILY_ARGS[family] if family else "args = {}                  # given to build(cfg) as cfg",
+        "formula": _string(family or "none"),
+        "formula_note": "         # the parameter formula that is checked"
+        if family
+        else ("            # decoder, mlp or convnet checks the parameter count by formula"),
+        "micro": 8,
+        "length": length + "\n",
+        "lr": "1e-3",
+        "steps": 60,
+        "job": '# job = "8 GiB"           # what this job may use; left out: what the device leaves',
+        "reserve": "256 MiB",
+        "reserve_for": _string("validation and the checkpoint"),
+        "target": "# target = 1.0             # validation loss that is good enough",
+        "valid": 8,
+    }
+    return TEMPLATE.format(**{**values, **given})
+
+
+def demo_text(name: str) -> str:
+    """The sample project: a decoder small enough for a CPU, and data with something to learn."""
+    return project_text(
+        name,
+        "decoder",
+        title=_string("demo: a small decoder learns a second-order source"),
+        args=(
+            "args = { layers = 2, heads = 4, width = 64, vocab = 32, context = 32 }\n"
+            "# Data: tokens from a fixed seed. Each has 4 likely successors, and the token before it favours one.\n"
+            "# A model that knows only how often tokens occur has a loss of 3.19 nat; the source itself has 0.78."
+        ),
+        length="length = 32               # tokens a sample\n",
+        lr="3e-3",
+        steps=60,
+        job='job = "2 GiB"              # what this job may use of the device',
+        reserve="256 MiB",
+        reserve_for=_string("a longer validation batch and the checkpoint"),
+        target="target = 2.88              # 0.3 nat under the 3.19 of token frequencies alone",
+    )
+
+
+def fallback(micro: int, accumulate: int) -> tuple[int, int]:
+    """A smaller batch with the same samples a step: half the micro-batch, twice the accumulation.
+
+    >>> fallback(8, 4), fallback(3, 1)
+    ((4, 8), (1, 3))
+    """
+    return (micro // 2, accumulate * 2) if micro % 2 == 0 else (1, micro * accumulate)
+
+
+def _string(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

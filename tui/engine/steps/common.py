@@ -1,0 +1,177 @@
+"""What the steps share: plans, the environment's entry, saving, and reading results of children."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tui.engine.context import Context, StepResult
+from tui.engine.outcome import Outcome
+from tui.errors import ProjectError, RunError, VerdictError
+from tui.probe.protocol import Plan
+from tui.project import save, trust
+from tui.project.fingerprint import spec_hash
+from tui.project.ids import new_id
+from tui.project.load import Project
+from tui.project.measured import Environment, Measured
+
+KEEP_SHOWN = 64
+"""Iterations kept in the project for the traces on the screen."""
+
+
+def now() -> datetime:
+    """The time that results are dated with, whole seconds, UTC."""
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def ready(context: Context) -> tuple[Project, str]:
+    """The project and its fingerprint, after everything of it that would run was found allowed.
+
+    Raises:
+        ProjectError: not trusted, or a file of the workload is missing.
+        RunError: it asks for something that one process on one device cannot show.
+    """
+    project = context.load()
+    trust.require(project, context.options.trust)
+    placement = project.spec.placement
+    if placement.ranks > 1 or placement.strategy != "none":
+        raise RunError(
+            f"placement is {placement.ranks} ranks with {placement.strategy}; only one rank can be measured",
+            where=project.at("placement"),
+            hint='set ranks = 1 and strategy = "none" to measure one rank without it',
+        )
+    for part in ("weights", "gradients", "optimizer", "activations"):
+        if (where := getattr(placement, part)) != "device":
+            raise RunError(
+                f"placement.{part} = {where!r} is declared, but offload cannot be measured",
+                where=project.at(f"placement.{part}"),
+                hint='set it to "device"',
+            )
+    return project, spec_hash(project)
+
+
+def plan(
+    context: Context,
+    project: Project,
+    task: str,
+    *,
+    id: str = "",
+    micro: int | None = None,
+    accumulate: int | None = None,
+    length: int | None = None,
+    **more: Any,
+) -> Plan:
+    """A plan for one child of this project; ``more`` are further fields of Plan."""
+    spec = project.spec
+    workload = spec.workload
+    batch = workload.batch
+    id = id or new_id("m")
+    longest = batch.length.max if batch.length else None
+    device = context.device
+    name = "cpu" if device is None or device.kind == "cpu" else f"cuda:{device.id}"
+    return Plan(
+        id=id,
+        task=task,
+        journal=str(context.journal_path(id)),
+        workload={"source": workload.source, "args": dict(workload.args)},
+        batch={
+            "micro": micro if micro is not None else batch.micro,
+            "accumulate": accumulate if accumulate is not None else batch.accumulate,
+            "length": length if length is not None else longest,
+            "tokens": batch.tokens,
+            "remainder": batch.remainder,
+        },
+        optimizer=dataclasses.asdict(workload.optimizer),
+        step={"compile": workload.step.compile, "checkpoint": list(workload.step.checkpoint)},
+        quality={"batches": spec.quality.batches, "direction": spec.quality.direction},
+        folder=str(project.path.resolve().parent),
+        nice=context.options.nice,
+        **{"precision": spec.precision.use, "device": name, **more},
+    )
+
+
+def environment(context: Context, outcomes: Sequence[Outcome]) -> tuple[str, Environment | None]:
+    """(id, entry) of what the children of one result found themselves in; ("", None) when none of them said."""
+    seen = next((one.environment for one in outcomes if one.environment is not None), None)
+    if seen is None:
+        return "", None
+    facts, unknown = dict(seen.facts), dict(seen.unknown)
+    device = context.device
+    if device is not None:
+        if device.driver is not None:
+            facts["driver"] = device.driver
+            unknown.pop("driver", None)
+        facts.setdefault("device_total_bytes", device.total_bytes)
+    known = {field.name for field in dataclasses.fields(Environment)}
+    facts = {key: value for key, value in facts.items() if key in known and value is not None}
+    if "device_total_bytes" not in facts:
+        facts["device_total_bytes"] = None
+        unknown.setdefault("device_total_bytes", "the system does not say")
+    text = json.dumps(facts, sort_keys=True)
+    entry = Environment(**facts, unknown=unknown)
+    return "e-" + hashlib.sha256(text.encode()).hexdigest()[:6], entry
+
+
+def keep(context: Context, outcomes: Sequence[Outcome], id: str, kind: str, result: Any) -> None:
+    """Save ``result`` as ``measured.KIND.ID`` together with its environment's entry.
+
+    Raises:
+        SaveError: the project could not be written; the journals have the result.
+    """
+    key, entry = environment(context, outcomes)
+
+    def add(measured: Measured) -> Measured:
+        changes: dict[str, Any] = {kind: {**getattr(measured, kind), id: result}}
+        if entry is not None:
+            changes["environment"] = {**measured.environment, key: entry}
+        return dataclasses.replace(measured, **changes)
+
+    save.record(context.project_path, add, kept_in=journal_name(outcomes))
+
+
+def journal_name(outcomes: Sequence[Outcome]) -> str:
+    """``runs/<id>.jsonl`` of the last child."""
+    return f"runs/{Path(outcomes[-1].journal).name}" if outcomes else ""
+
+
+def failed(outcome: Outcome) -> StepResult:
+    """The step's result when a child ended without its own."""
+    if outcome.word == "cancelled":
+        return StepResult("cancelled", RunError.code, outcome.sentence)
+    return StepResult("failed", code_of(outcome), outcome.sentence)
+
+
+def code_of(outcome: Outcome) -> int:
+    """The exit code for a child's failure."""
+    if outcome.failure is None:
+        return RunError.code
+    kinds = {
+        "workload": ProjectError.code,
+        "out-of-memory": VerdictError.code,
+        "nonfinite": VerdictError.code,
+        "checkpoint": VerdictError.code,
+    }
+    return kinds.get(outcome.failure.kind, RunError.code)
+
+
+def thinned(values: Sequence[Any], most: int = KEEP_SHOWN) -> list[int]:
+    """Indices of at most ``most`` of ``values``, evenly taken, first and last included.
+
+    >>> thinned(range(10), 4)
+    [0, 3, 6, 9]
+    """
+    if len(values) <= most:
+        return list(range(len(values)))
+    step = (len(values) - 1) / (most - 1)
+    return [round(place * step) for place in range(most)]
+
+
+def finite(value: float | None) -> float | None:
+    """``value``, or None when it is not a finite number."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,261 @@
+"""Step 4: full iterations at one batch or several, each batch in two fresh children.
+
+The traced child comes first: it says what is alive, also when the batch does not fit.  The timed child, which
+carries no tracing and is held to the limit exactly, decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from tui.budget.ledger import probe_verdict
+from tui.engine import device as devices
+from tui.engine.context import Context, StepResult
+from tui.engine.outcome import Outcome
+from tui.engine.steps import common
+from tui.engine.steps.readings import phases_of, readings_of
+from tui.errors import VerdictError
+from tui.probe.protocol import Progress
+from tui.project.ids import new_id
+from tui.project.load import Project
+from tui.project.measured import Measured, Probe
+
+ITERATIONS = 20
+QUICK_ITERATIONS = 5
+WARMUP = 3
+CONTENDED_SHARE = 0.02
+"""Change of what other processes hold, as a share of the device, that marks a measurement."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """One batch to measure."""
+
+    micro: int
+    accumulate: int
+    length: int | None
+
+
+async def run(context: Context) -> StepResult:
+    """Measure every asked batch, saving each; the code is 1 when a single one does not fit."""
+    project, spec = common.ready(context)
+    options = context.options
+    batch = project.spec.workload.batch
+    lengths = options.lengths or ((batch.length.max,) if batch.length else (None,))
+    micros = options.batches or (batch.micro,)
+    accumulate = options.accumulate or batch.accumulate
+    wanted = [Candidate(micro, accumulate, length) for length in lengths for micro in micros]
+    results: list[StepResult] = []
+    for place, one in enumerate(wanted):
+        if len(wanted) > 1:
+            context.say(Progress(place, len(wanted), "batches"))
+        result = await measure(context, project, spec, one)
+        results.append(result)
+        if result.code > VerdictError.code or result.outcome == "cancelled":
+            return result
+    return results[0] if len(results) == 1 else _several(wanted, results)
+
+
+def _several(wanted: Sequence[Candidate], results: Sequence[StepResult]) -> StepResult:
+    fitting = [one.micro for one, result in zip(wanted, results, strict=True) if result.outcome == "fits"]
+    largest = f"; the largest that fits is {max(fitting)}" if fitting else ""
+    text = f"{len(fitting)} of {len(results)} batches fit{largest}"
+    return StepResult("done", 0 if fitting else 1, text, results[-1].result_id)
+
+
+async def measure(context: Context, project: Project, spec: str, one: Candidate) -> StepResult:
+    """Both children at one batch, and the saved Probe."""
+    budget = project.spec.budget
+    before = context.device_now()
+    if before is not None and not context.options.force:
+        devices.refuse_if_busy(before, budget.job, where=project.at("budget.job"))
+    limit = budget.job if budget.job is not None else (before.total_bytes if before is not None else None)
+    id = new_id("p")
+    asked = {"micro": one.micro, "accumulate": one.accumulate, "length": one.length, "limit_bytes": limit}
+    title = f"micro-batch {one.micro}"
+    traced = await context.measure(
+        common.plan(context, project, "traced", **asked, iterations=3), f"{title}, memory"
+    )
+    outcomes = [traced]
+    if traced.word == "done":
+        count = context.options.iterations or (QUICK_ITERATIONS if context.options.quick else ITERATIONS)
+        warmup = WARMUP if context.options.warmup is None else context.options.warmup
+        timed = await context.measure(
+            common.plan(context, project, "timed", id=id, **asked, iterations=count, warmup=warmup),
+            f"{title}, time",
+        )
+        outcomes.append(timed)
+    last = outcomes[-1]
+    if last.word in ("failed", "crashed") and common.code_of(last) != VerdictError.code:
+        return common.failed(last)
+    if last.word == "cancelled" and traced.word != "done":
+        return common.failed(last)
+    probe = assemble(context, project, spec, one, outcomes, limit)
+    common.keep(context, outcomes, id, "probe", probe)
+    _note_gradients(context, spec, traced)
+    return _said(project, probe, id)
+
+
+def _said(project: Project, probe: Probe, id: str) -> StepResult:
+    found = probe_verdict(project.spec, probe)
+    if probe.outcome == "cancelled":
+        return StepResult("cancelled", 4, probe.failure, id)
+    if probe.outcome == "failed":
+        return StepResult("failed", VerdictError.code, probe.failure, id)
+    code = 0 if probe.outcome in ("fits", "fits-without-reserve", "unknown") else VerdictError.code
+    return StepResult(probe.outcome, code, probe.failure or found.word, id)
+
+
+def assemble(
+    context: Context,
+    project: Project,
+    spec: str,
+    one: Candidate,
+    outcomes: Sequence[Outcome],
+    limit: int | None,
+) -> Probe:
+    """The Probe entry of one batch from its children."""
+    traced, timed = outcomes[0], (outcomes[1] if len(outcomes) > 1 else None)
+    after = context.device_now()
+    key, _ = common.environment(context, outcomes)
+    kind = context.device.kind if context.device is not None else "cpu"
+    phases, worst = phases_of(traced, timed, kind)
+    readings, contended = readings_of(outcomes, phases, worst, kind, context.device, after, CONTENDED_SHARE)
+    budget = project.spec.budget
+    probe = Probe(
+        at=common.now(),
+        spec=spec,
+        environment=key,
+        precision=project.spec.precision.use,
+        micro_batch=one.micro,
+        accumulate=one.accumulate,
+        outcome="unknown",
+        length=one.length,
+        device=kind,
+        worst_phase=worst,
+        phases=phases,
+        readings=readings,
+        budget_bytes=budget.job,
+        reserve_bytes=budget.reserve,
+        contended=contended,
+        nice=context.options.nice,
+        limit_bytes=limit,
+        tracking_bytes=traced.results.get("traced", {}).get("tracking_bytes"),
+        journal=common.journal_name([outcomes[-1]]),
+    )
+    probe = with_times(probe, timed)
+    return with_outcome(project, probe, outcomes[-1])
+
+
+def with_outcome(project: Project, probe: Probe, last: Outcome) -> Probe:
+    """``probe`` with how it ended: by its verdict, or by what stopped it."""
+    if last.word == "done":
+        return dataclasses.replace(probe, outcome=probe_verdict(project.spec, probe).outcome)
+    details = last.failure.details if last.failure is not None else {}
+    word = {"out-of-memory": "out-of-memory", "cancelled": "cancelled"}.get(last.word, "failed")
+    alive = {}
+    if word == "out-of-memory" and probe.worst_phase:
+        alive = dict(probe.phases[probe.worst_phase].rows)
+    unknown = dict(probe.unknown)
+    if word == "out-of-memory" and details.get("asked_bytes") is None:
+        unknown["asked_bytes"] = "the error does not say how much was asked for"
+    return dataclasses.replace(
+        probe,
+        outcome=word,
+        failure=_sentence(last, details) if word == "out-of-memory" else last.sentence,
+        asked_bytes=details.get("asked_bytes"),
+        alive=alive,
+        unknown=unknown,
+    )
+
+
+def _sentence(last: Outcome, details: dict[str, object]) -> str:
+    """ "out of memory: iteration 1, backward, asked for N B", as far as the child could say."""
+    phase = str(details.get("phase") or last.phase)
+    first = phase.startswith("first.") or details.get("iteration") in (0, None)
+    place = f"iteration {1 if first else 2}, {phase.removeprefix('first.')}"
+    asked = details.get("asked_bytes")
+    return f"out of memory: {place}" + (f", asked for {asked:,} B" if isinstance(asked, int) else "")
+
+
+def with_times(probe: Probe, timed: Outcome | None) -> Probe:
+    """``probe`` with the times of its timed child, or why there are none."""
+    from tui.budget import throughput
+
+    table = timed.results.get("timed") if timed is not None else None
+    if not table or not table["step_ms"]:
+        first = next((one.ms for one in timed.iterations if one.kind == "first"), None) if timed else None
+        reason = "no iteration was timed to its end"
+        names = (
+            "step_ms_median",
+            "step_ms_mean",
+            "step_ms_p90",
+            "samples_per_s",
+            "samples_per_s_low",
+            "samples_per_s_high",
+            "tokens_per_s",
+            "first_ms",
+            "loss_first",
+            "loss_last",
+        )
+        unknown = {name: reason for name in names if name != "first_ms" or first is None}
+        return dataclasses.replace(probe, first_ms=first, unknown={**probe.unknown, **unknown})
+    tokens = table["tokens_per_iteration"]
+    found = throughput.summary(
+        table["step_ms"], table["samples_per_iteration"], round(tokens) if tokens else None
+    )
+    kept = common.thinned(table["step_ms"])
+    trace = table["allocated_trace"]
+    whole = len(trace) == 3 * len(table["step_ms"])
+    unknown = {key: why for key, why in found.unknown.items() if key != "drift_ratio"}
+    first_loss, last_loss = common.finite(table["loss_first"]), common.finite((table["losses"] or [None])[-1])
+    if last_loss is None or first_loss is None:
+        unknown["loss_last"] = (
+            "the loss is not finite" if table["losses"] else "the iteration returns no loss"
+        )
+        if first_loss is None:
+            unknown["loss_first"] = unknown["loss_last"]
+    return dataclasses.replace(
+        probe,
+        iterations=len(table["step_ms"]),
+        warmup=table["warmup"],
+        first_ms=round(table["first_ms"], 4),
+        step_ms_median=round(found.step_ms_median, 4),
+        step_ms_mean=round(found.step_ms_mean, 4),
+        step_ms_p90=round(found.step_ms_p90, 4),
+        samples_per_s=round(found.samples_per_s, 4),
+        samples_per_s_low=_rounded(found.samples_per_s_low),
+        samples_per_s_high=_rounded(found.samples_per_s_high),
+        tokens_per_s=_rounded(found.tokens_per_s),
+        loss_first=first_loss,
+        loss_last=last_loss,
+        step_ms=tuple(round(table["step_ms"][place], 4) for place in kept),
+        allocated_trace=tuple(trace[3 * place + edge] for place in kept for edge in range(3))
+        if whole
+        else (),
+        allocated_source=table["allocated_source"] if whole else "",
+        unknown={**probe.unknown, **unknown},
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _note_gradients(context: Context, spec: str, traced: Outcome) -> None:
+    """Let the inventory know how many elements received a gradient."""
+    from tui.project import save
+
+    count = traced.results.get("traced", {}).get("gradient_receiving")
+    if count is None:
+        return
+
+    def put(measured: Measured) -> Measured:
+        if measured.inventory is None or measured.inventory.spec != spec:
+            return measured
+        return dataclasses.replace(
+            measured, inventory=dataclasses.replace(measured.inventory, gradient_receiving=count)
+        )
+
+    save.record(context.project_path, put)
