@@ -131,8 +131,9 @@ class PeakmarkApp(RunningApp):
         self._opened()
 
     def _restyle(self) -> None:
-        if isinstance(self.screen, StepScreen | FirstScreen):
-            self.screen.restyle()
+        for screen in self.screen_stack:
+            if isinstance(screen, StepScreen | FirstScreen):
+                screen.restyle()
 
     # --- what is shown
 
@@ -167,8 +168,10 @@ class PeakmarkApp(RunningApp):
 
     def _draw(self) -> None:
         self._pending = False
-        if isinstance(self.screen, StepScreen | FirstScreen):
-            self.screen.redraw()
+        stack = self._screen_stacks.get(self.current_mode) or []
+        for screen in stack:  # what lies under an overlay is still seen around it
+            if isinstance(screen, StepScreen | FirstScreen) and screen.is_mounted:
+                screen.redraw()
 
     def hush(self) -> None:
         """Take the sentence away."""
@@ -199,7 +202,7 @@ class PeakmarkApp(RunningApp):
 
     def action_help(self) -> None:
         """What the figures of this screen mean, and its keys."""
-        name = self.screen.step if isinstance(self.screen, StepScreen) else "first"
+        name = self.step_screen.step if self.step_screen is not None else "first"
         width = min(Overlay.WIDEST, self.size.width - 4)
         title = f"{name.capitalize()}: {QUESTIONS[name]}"
         answers = {"question_mark": "", "q": "", "enter": ""}

@@ -67,6 +67,12 @@ class RunningApp(App[None]):
         self._timer = self.set_interval(1 / TICKS_PER_S, self._tick, pause=True)
 
     @property
+    def step_screen(self) -> StepScreen | None:
+        """The step that is looked at; None under an overlay, on the first-run screen, and while the app ends."""
+        top = self.screen_stack[-1] if self._screen_stacks.get(self.current_mode) else None
+        return top if isinstance(top, StepScreen) else None
+
+    @property
     def going_on(self) -> Any:
         """The run that is watched or was found; None when nothing runs."""
         return self._run if self._run is not None else self.found
@@ -75,20 +81,22 @@ class RunningApp(App[None]):
         self._ticks += 1
         if self.live is not None and self._run is not None:
             self.live.elapsed_s = self.source.elapsed_s(self._run)
-        if not isinstance(self.screen, StepScreen):
+        screen = self.step_screen
+        if screen is None:
             return
         if self._ticks % TICKS_PER_S == 0:
-            self.screen.redraw()
+            screen.redraw()
         else:
-            self.screen.redraw_traces()
+            screen.redraw_traces()
 
     # --- asking
 
     def action_run(self) -> None:
         """Run the step of this screen; what the project would run of its own is asked about first."""
-        if self.project is None or not isinstance(self.screen, StepScreen):
+        screen = self.step_screen
+        if self.project is None or screen is None:
             return
-        step = "restore" if self.screen.on_restore else self.screen.step
+        step = "restore" if screen.on_restore else screen.step
         if self.going_on is not None:
             self.say("a run is going on: x stops it")
             return
@@ -216,7 +224,7 @@ class RunningApp(App[None]):
 
     def _stands_on(self, step: str) -> bool:
         """Whether the user looks at the ledger and a probe begins: its screen is the one that moves."""
-        return isinstance(self.screen, StepScreen) and self.screen.step == "ledger" and step == "probe"
+        return step == "probe" and self.step_screen is not None and self.step_screen.step == "ledger"
 
     def _stop(self, run: Any, then_quit: bool = False) -> None:
         try:

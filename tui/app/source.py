@@ -21,48 +21,63 @@ class Source(Protocol):
 
     def load(self, path: Path) -> Any:
         """The project in ``path``; a ProjectError when it cannot be read."""
+        ...
 
     def fingerprint(self, project: Any) -> str:
         """Of the spec as it is now; "" when it cannot be made."""
+        ...
 
     def untrusted(self, project: Any) -> tuple[str, ...]:
         """What the project would run and was not allowed here, one line each."""
+        ...
 
     def allow(self, project: Any) -> None:
         """Remember that this user allows what ``untrusted`` listed."""
+        ...
 
     def running(self, path: Path) -> Any | None:
         """The run of the project that is going on, whoever started it."""
+        ...
 
     def start(self, path: Path, steps: Sequence[str]) -> Any:
         """Start a run that outlives the app; blocks, so it is called in a thread."""
+        ...
 
     def stop(self, run: Any) -> None:
         """End a run; blocks, so it is called in a thread."""
+        ...
 
     def follow(self, run: Any) -> AsyncGenerator[Any]:
         """Its events, each as ``.event``, until it ends."""
+        ...
 
     def elapsed_s(self, run: Any) -> float | None:
         """Seconds since the run started."""
+        ...
 
     def describe(self, run: Any) -> str:
         """The run in a few words."""
+        ...
 
     def markdown(self, project: Any) -> str:
         """The report."""
+        ...
 
     def write_report(self, project: Any) -> Path:
         """Write the report beside the project; the file that was written."""
+        ...
 
     def recent(self) -> list[tuple[str, str, str]]:
         """(title, path, date) of projects that were opened here, the newest first."""
+        ...
 
     def opened(self, project: Any) -> None:
         """Remember a project among the recent ones."""
+        ...
 
     def edit(self, path: Path) -> str:
         """Let the user's editor have the terminal; a sentence when there is none, else ""."""
+        ...
 
 
 class World:

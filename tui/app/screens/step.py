@@ -56,8 +56,8 @@ class StepScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield LinesView()
         if self.step == "probe":
-            yield StepTrace(ascii_only=self.peakmark.ascii_only, id="steps")
-            yield StepTrace(ascii_only=self.peakmark.ascii_only, id="allocated")
+            yield StepTrace("steps", ascii_only=self.peakmark.ascii_only)
+            yield StepTrace("allocated", ascii_only=self.peakmark.ascii_only)
 
     @property
     def peakmark(self) -> PeakmarkApp:

@@ -121,13 +121,13 @@ def readings_rows(
     table: Sequence[tuple[str, int | None, int | None, str, str]], width: int, exact: bool, *, live: bool
 ) -> tuple[Row, ...]:
     """Rows of (name, now, peak, phase, source); ``now`` has a column only while the run lives."""
-    cell = 16 if exact else 10
-    now, peak = 22 + cell, 22 + (2 * cell if live else cell)
-    phase = peak + 3
+    cell = 16 if exact else 9
+    now, peak = 20 + cell, 20 + (2 * cell if live else cell)
+    phase = peak + 2
     head = line("  " + unit(exact))
     if live:
         ending(head, now, "now")
-    at(at(ending(head, peak, "peak"), phase, "in phase"), phase + 16, "read from")
+    at(at(ending(head, peak, "peak"), phase, "in phase"), phase + 15, "read from")
     head.stylize("dim")
     rows = [Row(cut(head, width))]
     for name, here, most, where, source in table:
@@ -137,8 +137,8 @@ def readings_rows(
         ending(
             text, peak, aligned(gib(most, exact), exact), "water.strong" if name == "process" else "strong"
         )
-        at(text, phase, fit(where or "-", 15))
-        at(text, phase + 16, fit(source, width - phase - 17), "dim")
+        at(text, phase, fit(where or "-", 14))
+        at(text, phase + 15, fit(source, width - phase - 16), "dim")
         detail = line(f" {title(name)}: {units.exact(most)}{' B' if most is not None else ''}, {source}")
         rows.append(Row(cut(text, width), pick=True, detail=detail, name=name))
     return tuple(rows)

@@ -11,6 +11,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+_ACCENTS = ("water", "amber")
+
 
 class LinesView(Widget):
     """Shows ``show``'s lines; the row of the cursor has the cursor's style behind it.
@@ -22,8 +24,8 @@ class LinesView(Widget):
     DEFAULT_CSS = "LinesView { width: 100%; height: 100%; }"
     can_focus = False
 
-    def __init__(self, **options: str) -> None:
-        super().__init__(**options)
+    def __init__(self) -> None:
+        super().__init__()
         self._lines: list[Text] = []
         self._cursor: int | None = None
         self._cells: dict[int, Strip] = {}
@@ -78,7 +80,8 @@ class LinesView(Widget):
         for text, role in pieces_of(self._lines[y]):
             style = base + self._styles.get(role, Style.null()) if role else base
             if over:
-                style = style + over
+                accent = style.color if role.startswith(_ACCENTS) else None
+                style = style + over + Style(color=accent)
             pieces.append(Segment(text, style))
         return Strip(pieces).adjust_cell_length(width, fill)
 

@@ -45,8 +45,8 @@ class StepTrace(Horizontal):
 
     DEFAULT_CSS = "StepTrace { layer: live; position: absolute; display: none; }"
 
-    def __init__(self, *, ascii_only: bool = False, **options: str) -> None:
-        super().__init__(**options)
+    def __init__(self, name: str, *, ascii_only: bool = False) -> None:
+        super().__init__(id=name)
         self.ascii_only = ascii_only
 
     def compose(self) -> ComposeResult:
