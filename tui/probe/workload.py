@@ -124,10 +124,14 @@ def scalar_of(out):
         return found
     if isinstance(out, dict) and isinstance(out.get("loss"), torch.Tensor):
         return out["loss"]
+    # Without gradients, as in validation, nothing needs one: then a floating-point scalar is the loss.
+    wants_grad = torch.is_grad_enabled()
     scalars = [
         leaf
         for leaf in pytree.tree_leaves(out)
-        if isinstance(leaf, torch.Tensor) and leaf.numel() == 1 and leaf.requires_grad
+        if isinstance(leaf, torch.Tensor)
+        and leaf.numel() == 1
+        and (leaf.requires_grad if wants_grad else leaf.is_floating_point())
     ]
     if len(scalars) == 1:
         return scalars[0]
