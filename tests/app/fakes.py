@@ -47,6 +47,9 @@ class FakeSource:
             raise ProjectError("no such file", where=str(path), hint="create it")
         return self.project
 
+    def stamp(self, path: Path) -> object:
+        return id(self.project)
+
     def fingerprint(self, project: Any) -> str:
         return self.print
 

@@ -40,7 +40,7 @@ def say(source: FakeSource, *events: object) -> None:
         ("1", "● AGREES  124,439,808 parameters by formula and by inventory, difference 0"),
         ("2", "● VERIFIED  9 of 11 pass, 1 note, 1 n/a, 0 fail"),
         ("3", "● FITS  41.244 GiB to spare   process 14.756 of 56.000 (60 less reserve 4)"),
-        ("4", "● DONE  270.3 samples/s (268.1 to 272.2)   process 14.756 GiB in backward"),
+        ("4", "● DONE  270.3 samples/s (268.1 to 272.2)   process 14.756 GiB, worst phase backward"),
         ("5", "● GAIN  bf16-autocast: 4.35 x the samples/s of fp32, and less memory"),
         ("6", "● VALIDATED  every figure is from a measurement that passed"),
     ],
@@ -264,6 +264,19 @@ async def test_a_run_that_was_left_behind_can_be_left():
         await settle(app, pilot)
         await pilot.press("escape")
         assert "● AGREES" in await settle(app, pilot)
+
+
+async def test_what_others_did_is_taken_in_at_the_next_step():
+    source = FakeSource(sample.empty())
+    app = opened(source)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settle(app, pilot)
+        source.project, source.left_behind = sample.cuda(), FakeRun()
+        await pilot.press("3")
+        assert "» FOUND" in await settle(app, pilot)
+        source.left_behind = None
+        await pilot.press("3")
+        assert "● FITS" in await settle(app, pilot)
 
 
 async def test_python_that_is_not_allowed_is_shown_before_it_runs():

@@ -82,6 +82,7 @@ class PeakmarkApp(RunningApp):
         self._exact = False
         self._interrupted_at = 0.0
         self._fingerprint = ""
+        self._stamp: object = None
         self._preview: tuple[str, ...] | None = None
         self._pending = False
         self._choose_theme(theme_name or ("ansi" if plain else "dark"))
@@ -99,6 +100,7 @@ class PeakmarkApp(RunningApp):
     def _take(self, project: Any) -> None:
         self.project = project
         self._fingerprint = self.source.fingerprint(project)
+        self._stamp = self.source.stamp(project.path)
         self._preview = None
 
     # --- lifecycle
@@ -173,10 +175,6 @@ class PeakmarkApp(RunningApp):
             if isinstance(screen, StepScreen | FirstScreen) and screen.is_mounted:
                 screen.redraw()
 
-    def hush(self) -> None:
-        """Take the sentence away."""
-        self.message = ""
-
     def reload(self) -> None:
         """Read the project again; when that fails, keep what is shown and say why."""
         try:
@@ -193,7 +191,17 @@ class PeakmarkApp(RunningApp):
             return
         self.hush()
         self._unverified_said = ""
+        self._look_again()
         self.switch_mode(step)
+
+    def _look_again(self) -> None:
+        """Take in what others did: a run that began or ended, a file that was written."""
+        if self._run is not None:
+            return
+        if self.found is not None or not self._put_away:
+            self.found = self.source.running(self.project.path)
+        if self.source.stamp(self.project.path) != self._stamp:
+            self.reload()
 
     def action_exact(self) -> None:
         """Show exact bytes, or GiB again."""

@@ -143,7 +143,7 @@ def _arrange(sections: tuple[Section, ...], room: int, width: int, picked: Row |
             rows, spare = rows[: max(0, spare)], spare - len(rows)
         if section.title:
             left = len(section.rows) - len(rows)
-            more = f", {left} lines folded" if left else ""
+            more = f", {left} line{'s' if left > 1 else ''} folded" if left else ""
             shown.append(Row(rule(fit(section.title + more, width - 6), width)))
         shown.extend(rows)
     return _window(shown, room, width, picked)

@@ -44,6 +44,8 @@ class RunningApp(App[None]):
         self.found: Any = None
         """A run that was left behind, until the user has answered."""
         self.message = ""
+        self._put_away = False
+        """The user does not want to hear of a run that others started."""
         self._run: Any = None
         self._unverified_said = ""
         self._ticks = 0
@@ -53,6 +55,10 @@ class RunningApp(App[None]):
         """One sentence in the row above the keys, until the next key."""
         self.message = sentence
         self.changed()
+
+    def hush(self) -> None:
+        """Take the sentence away."""
+        self.message = ""
 
     def changed(self) -> None:
         """The screen must be drawn again."""
@@ -176,12 +182,12 @@ class RunningApp(App[None]):
 
     def watch_found(self) -> None:
         """Watch the run that was left behind."""
-        run, self.found = self.found, None
+        run, self.found, self._put_away = self.found, None, False
         self.run_worker(self._follow(run), group="run", exclusive=True, exit_on_error=False)
 
     def leave_found(self) -> None:
         """Put the banner away; the run goes on."""
-        self.found = None
+        self.found, self._put_away = None, True
         self.changed()
 
     # --- workers

@@ -23,6 +23,10 @@ class Source(Protocol):
         """The project in ``path``; a ProjectError when it cannot be read."""
         ...
 
+    def stamp(self, path: Path) -> object:
+        """Something that differs when the project's file was written again."""
+        ...
+
     def fingerprint(self, project: Any) -> str:
         """Of the spec as it is now; "" when it cannot be made."""
         ...
@@ -87,6 +91,13 @@ class World:
         from tui.project.load import load
 
         return load(path)
+
+    def stamp(self, path: Path) -> object:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
 
     def fingerprint(self, project: Any) -> str:
         from tui.project.fingerprint import spec_hash

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from tui.app.lines import cut, line
-from tui.app.views.figures import gib
+from tui.app.views.figures import GIB, Scale, sized
 from tui.budget.ledger import Ledger
 
 _PARTS = (
@@ -32,21 +32,27 @@ def parts_of(made: Ledger) -> dict[str, int] | None:
     return {"others": others, "job": process, "free": free, "reserve": reserve, "beyond": beyond}
 
 
-def budget_bar(made: Ledger, width: int, exact: bool) -> list[Text]:
+def budget_bar(made: Ledger, width: int, scale: Scale) -> list[Text]:
     """The bar and its legend; one line that says why when there is no bar."""
     parts = parts_of(made)
     if parts is None:
         why = made.verdict.why or "the device's total is not known"
         return [line((f" no bar: {why}", "dim"))] if made.probe else []
     cells = _cells(list(parts.values()), width - 2)
-    if exact and sum(len(f"{size:,}") for size in parts.values()) + 45 > width:
-        exact = False  # every digit of the five would not fit
+    if scale.exact and sum(len(f"{size:,}") for size in parts.values()) + 45 > width:
+        scale = GIB  # every digit of the five would not fit
     text, legend = line(" "), line("")
     for (name, glyph, role), count in zip(_PARTS, cells, strict=True):
         text.append(glyph * count, role)
         legend.append("  " if legend.plain else " ")
-        legend.append(glyph, role).append(f" {name} {gib(parts[name], exact)}")
+        known = name != "others" or _others_known(made)
+        legend.append(glyph, role).append(f" {name} {sized(parts[name] if known else None, scale)}")
     return [text, cut(legend, width)]
+
+
+def _others_known(made: Ledger) -> bool:
+    """Whether other processes were read; when not, the device seems to be all ours."""
+    return made.row("others").measured is not None
 
 
 def _cells(sizes: list[int], width: int) -> list[int]:

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from tui import units
 
 
-def gib(value: int | None, exact: bool = False) -> str:
-    """Bare GiB, or every byte."""
-    return units.exact(value) if exact else units.gib(value)
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The unit that a table of memory is in."""
+
+    unit: str
+    factor: int
+    """GiB in one of the unit, turned round: 1,024 for MiB."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether every byte is shown."""
+        return self.unit == "bytes"
 
 
-def aligned(shown: str, exact: bool = False) -> str:
+GIB = Scale("GiB", 1)
+MIB = Scale("MiB", 1024)
+BYTES = Scale("bytes", 0)
+
+
+def scale_of(exact: bool, largest: int | None) -> Scale:
+    """Bytes when asked for, else GiB; MiB for a table whose largest row is below one GiB."""
+    if exact:
+        return BYTES
+    return MIB if largest is not None and largest < 2**30 else GIB
+
+
+def sized(value: int | None, scale: Scale) -> str:
+    """A bare figure in the table's unit, three decimals; or every byte."""
+    if scale.exact or value is None:
+        return units.exact(value)
+    if scale is MIB and abs(value) >= 10 * 2**30:
+        return f"{value / 2**20:,.0f}"
+    return units.gib(value * scale.factor)
+
+
+def aligned(shown: str, scale: Scale) -> str:
     """``shown`` for a column that is aligned on the point: what has none stands where the whole part ends."""
-    return shown + "    " if shown in ("0", "-") and not exact else shown
+    pointless = "." not in shown and shown != units.NA
+    return shown + "    " if pointless and not scale.exact else shown
 
 
-def signed(value: int | None, exact: bool = False) -> str:
+def signed(value: int | None, scale: Scale) -> str:
     """A difference, with its sign; zero has none."""
-    return f"{value:+,}" if exact and value else units.signed(value)
-
-
-def unit(exact: bool) -> str:
-    """The unit of a column of memory."""
-    return "bytes" if exact else "GiB"
+    if value is None or not value:
+        return units.signed(value)
+    return f"{value:+,}" if scale.exact else ("+" if value > 0 else "") + sized(value, scale)
 
 
 def interval(low: float | None, high: float | None) -> str:

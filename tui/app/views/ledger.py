@@ -9,7 +9,7 @@ from tui.app.choose import latest, ledger_probe
 from tui.app.lines import at, bar, cut, ending, fit, line
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.views.budget_bar import budget_bar
-from tui.app.views.figures import aligned, gib, plural, signed, unit, when
+from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
 from tui.budget import ledger as budget
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
@@ -34,11 +34,12 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     """The budget as a bar, the phases, then every row of the ledger."""
     project = scene.project
     made = ledger_of(project, cursor.phase)
-    head = [Row(one) for one in budget_bar(made, width, scene.exact)]
+    scale = scale_of(scene.exact, _largest(made))
+    head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
     if len(made.phases) > 0:
-        head += [BLANK, Row(_phases(made, width, scene.exact))]
-    head.append(Row(_heading(width, scene.exact)))
-    rows = _rows(made, cursor, height - 5 - len(head), width, scene.exact)
+        head += [BLANK, Row(_phases(made, width, scale))]
+    head.append(Row(_heading(width, scale)))
+    rows = _rows(made, cursor, height - 5 - len(head), width, scale)
     sections = [Section("", (*head, *rows))]
     if height > 30:
         sections.append(Section("beside it", _beside(scene, made, width)))
@@ -53,6 +54,13 @@ def ledger_of(project: object, phase: str | None) -> Ledger:
     key = found[0] if found else None
     known = phase if found and phase in found[1].phases else None
     return budget.ledger(spec, measured, key, known)
+
+
+def _largest(made: Ledger) -> int | None:
+    """The largest peak of any phase; without a measurement the largest declared row."""
+    peaks = [peak.requested_bytes for peak in made.phases.values()]
+    declared = [row.declared for row in made.rows if row.key in REQUESTED_ROWS and row.declared]
+    return max(peaks or declared, default=None)
 
 
 def phases_of(made: Ledger) -> tuple[str, ...]:
@@ -81,7 +89,12 @@ def _answer(scene: Scene, made: Ledger, width: int) -> Text:
     if verdict.word == "FITS":
         limit = units.gib((verdict.budget_bytes or 0) - verdict.reserve_bytes)
         less = f" ({_short(budget_gib)} less reserve {_short(reserve)})" if verdict.reserve_bytes else ""
-        said = (f"{units.gib(spare)} GiB to spare", "strong"), f"   process {process} of {limit}{less}"
+        short = f"   process {process} of {limit}"
+        room = width - len(f"  {mark} {word}  {units.gib(spare)} GiB to spare") - 1
+        said = (
+            (f"{units.gib(spare)} GiB to spare", "strong"),
+            short + (less if len(short + less) <= room else ""),
+        )
         return answer(width, mark, word, *said, right=right)
     if verdict.word == "DOES NOT FIT":
         over = units.gib(-spare - verdict.reserve_bytes)
@@ -95,7 +108,7 @@ def _short(shown: str) -> str:
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
-def _phases(made: Ledger, width: int, exact: bool) -> Text:
+def _phases(made: Ledger, width: int, scale: Scale) -> Text:
     """Each phase with the height of its peak; the open one in brackets, always visible."""
     names = phases_of(made)
     top = max((made.phases[name].requested_bytes for name in names), default=0) or 1
@@ -104,7 +117,7 @@ def _phases(made: Ledger, width: int, exact: bool) -> Text:
         peak = made.phases[name].requested_bytes
         worst = " worst" if name == made.verdict.worst_phase else ""
         level = " ▁▂▃▄▅▆▇█"[max(1, round(8 * peak / top))]
-        items.append(f"{name} {gib(peak, exact)} {level}{worst}")
+        items.append(f"{name} {sized(peak, scale)} {level}{worst}")
     here = names.index(made.phase) if made.phase in names else 0
     first = last = here
     whole = sum(len(item) + 2 for item in items) <= width - 7
@@ -127,9 +140,9 @@ def _phases(made: Ledger, width: int, exact: bool) -> Text:
     return text
 
 
-def _columns(width: int, exact: bool) -> dict[str, int]:
+def _columns(width: int, scale: Scale) -> dict[str, int]:
     """Where each column ends; a column that is left out has none."""
-    if not exact:
+    if not scale.exact:
         columns = {"declared": 32, "predicted": 42, "measured": 52, "difference": 63}
         return columns if width >= 72 else {"predicted": 38, "measured": 48, "difference": 59}
     if width >= 96:
@@ -141,32 +154,32 @@ def _columns(width: int, exact: bool) -> dict[str, int]:
     )
 
 
-def _share_column(width: int, exact: bool) -> int | None:
-    return 65 if not exact and width >= 79 else None
+def _share_column(width: int, scale: Scale) -> int | None:
+    return 65 if not scale.exact and width >= 79 else None
 
 
-def _where_column(width: int, exact: bool) -> int | None:
-    column = 97 if exact else 81
+def _where_column(width: int, scale: Scale) -> int | None:
+    column = 97 if scale.exact else 81
     return column if width >= column + 15 else None
 
 
-def _heading(width: int, exact: bool) -> Text:
-    text = line("  " + unit(exact))
-    columns = _columns(width, exact)
+def _heading(width: int, scale: Scale) -> Text:
+    text = line("  " + scale.unit)
+    columns = _columns(width, scale)
     for name, column in columns.items():
         ending(text, column, name)
-    if (column := _share_column(width, exact)) is not None:
+    if (column := _share_column(width, scale)) is not None:
         at(text, column, "share")
     left_out = 4 - len(columns)
     if left_out:
         ending(text, width - 1, f"{left_out} more") if text.cell_len + 8 < width else None
-    if (column := _where_column(width, exact)) is not None:
+    if (column := _where_column(width, scale)) is not None:
         at(text, column, "where it comes from")
     text.stylize("dim")
     return text
 
 
-def _rows(made: Ledger, cursor: Cursor, room: int, width: int, exact: bool) -> list[Row]:
+def _rows(made: Ledger, cursor: Cursor, room: int, width: int, scale: Scale) -> list[Row]:
     """Every sum with the rows above it, unfolded as far as there is room."""
     groups = _groups(made)
     levels = [_open(groups, cursor, level) for level in (2, 1, 0)]
@@ -174,8 +187,8 @@ def _rows(made: Ledger, cursor: Cursor, room: int, width: int, exact: bool) -> l
     total = made.row("requested").measured or made.row("requested").predicted
     lines: list[Row] = []
     for rows, hidden, sum_row in shown:
-        lines += [_line(row, made, total, width, exact) for row in rows]
-        lines.append(_line(sum_row, made, total, width, exact, hidden, folded=not rows and bool(hidden)))
+        lines += [_line(row, made, total, width, scale) for row in rows]
+        lines.append(_line(sum_row, made, total, width, scale, hidden, folded=not rows and bool(hidden)))
     return lines
 
 
@@ -218,7 +231,7 @@ def _line(
     made: Ledger,
     total: int | None,
     width: int,
-    exact: bool,
+    scale: Scale,
     hidden: list[LedgerRow] | None = None,
     folded: bool = False,
 ) -> Row:
@@ -231,24 +244,24 @@ def _line(
         at(text, 3, row.label, "dim" if dim else "")
     star = _starred(row)
     values = {
-        "declared": (_declared(row, made, exact), "dim"),
-        "predicted": ("-" if row.predicted is None else gib(row.predicted, exact), "dim" if dim else ""),
-        "measured": (_measured(row, made, exact), "dim" if dim else "strong"),
+        "declared": (_declared(row, made, scale), "dim"),
+        "predicted": ("-" if row.predicted is None else sized(row.predicted, scale), "dim" if dim else ""),
+        "measured": (_measured(row, made, scale), "dim" if dim else "strong"),
         "difference": (
-            "-" if row.difference is None else signed(row.difference, exact),
+            "-" if row.difference is None else signed(row.difference, scale),
             "dim" if dim else "",
         ),
     }
     if row.key == "process":
         values["measured"] = (values["measured"][0], "water.strong")
-    for name, column in _columns(width, exact).items():
+    for name, column in _columns(width, scale).items():
         shown, role = values[name]
-        ending(text, column, aligned(shown, exact), role)
+        ending(text, column, aligned(shown, scale), role)
     if star:
         text.append("*", "amber")
-    if (column := _share_column(width, exact)) is not None:
-        _share(text, column, row, total, hidden, exact)
-    if (column := _where_column(width, exact)) is not None:
+    if (column := _share_column(width, scale)) is not None:
+        _share(text, column, row, total, hidden, scale)
+    if (column := _where_column(width, scale)) is not None:
         at(text, column, fit(_where(row, made), width - column - 1), "dim")
     return Row(cut(text, width), pick=True, detail=_detail(row, width), name=row.key)
 
@@ -259,42 +272,42 @@ def _starred(row: LedgerRow) -> bool:
     return abs(row.difference) > max(2**20, abs(row.measured) // 100)
 
 
-def _declared(row: LedgerRow, made: Ledger, exact: bool) -> str:
+def _declared(row: LedgerRow, made: Ledger, scale: Scale) -> str:
     if row.key != "requested":
-        return "-" if row.declared is None else gib(row.declared, exact)
+        return "-" if row.declared is None else sized(row.declared, scale)
     parts = [one.declared for one in made.rows if one.key in REQUESTED_ROWS]
     known = [one for one in parts if one is not None]
     if not any(known):
         return "-"
-    return ("" if len(known) == len(parts) else "≥") + gib(sum(known), exact)
+    return ("" if len(known) == len(parts) else "≥") + sized(sum(known), scale)
 
 
-def _measured(row: LedgerRow, made: Ledger, exact: bool) -> str:
+def _measured(row: LedgerRow, made: Ledger, scale: Scale) -> str:
     if row.measured is None:
         return "-" if made.probe is None else "n/a"
-    return f"({gib(row.measured, exact)})" if row.key == "reserve" else gib(row.measured, exact)
+    return f"({sized(row.measured, scale)})" if row.key == "reserve" else sized(row.measured, scale)
 
 
 def _share(
-    text: Text, column: int, row: LedgerRow, total: int | None, hidden: list[LedgerRow] | None, exact: bool
+    text: Text, column: int, row: LedgerRow, total: int | None, hidden: list[LedgerRow] | None, scale: Scale
 ) -> None:
     if row.kind == "sum":
-        at(text, column, _hidden(hidden or [], row), "dim")
+        at(text, column, _hidden(hidden or [], row, scale), "dim")
         return
     value = row.measured if row.measured is not None else row.predicted
     if value and value > 0 and total and row.key in REQUESTED_ROWS:
         at(text, column, bar(value / total, 14), "water")
 
 
-def _hidden(hidden: list[LedgerRow], row: LedgerRow) -> str:
+def _hidden(hidden: list[LedgerRow], row: LedgerRow, scale: Scale) -> str:
     some = [one for one in hidden if one.measured]
     if row.key in ("device_total", "host_total") and some:
-        return f"{signed(sum(one.measured or 0 for one in some))} unused"
+        return f"{signed(sum(one.measured or 0 for one in some), scale)} unused"
     if not some:
         return f"{len(hidden)} more at 0" if hidden and row.key == "requested" else ""
     if len(some) == 1:
         only = some[0]
-        return fit(f"{signed(only.measured)} {_SHORT.get(only.key, only.label)}", 14)
+        return fit(f"{signed(only.measured, scale)} {_SHORT.get(only.key, only.label)}", 14)
     return plural(len(some), "row")
 
 

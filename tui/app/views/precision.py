@@ -12,7 +12,7 @@ from tui.app.lines import cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.views.bars import curve
 from tui.app.views.empty import nothing
-from tui.app.views.figures import gib, interval, plural, unit, when
+from tui.app.views.figures import interval, plural, scale_of, sized, when
 from tui.project.measured import Precision, Setting
 from tui.project.model import Spec
 
@@ -40,7 +40,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     )
     if found.settings:
         sections.append(Section(learning, table.learning()))
-        sections.append(Section(f"memory, {unit(scene.exact)} at the peak", table.memory(height > 24)))
+        sections.append(Section(f"memory, {table.scale.unit} at the peak", table.memory(height > 24)))
         sections.append(Section("speed", table.speed()))
     keys = (("r", "run all"), ("b", "bytes"), ("c", "copy"), *((("Tab", "more"),) if hidden else ()))
     return Page(_answer(scene, found, width), tuple(sections), _loader(key, found), keys)
@@ -115,7 +115,9 @@ class _Table:
 
     def __init__(self, scene: Scene, found: Precision, columns: list[Column], width: int) -> None:
         self.spec: Spec = scene.project.spec
-        self.exact, self.found, self.columns, self.width = scene.exact, found, columns, width
+        self.found, self.columns, self.width = found, columns, width
+        requested = [one.requested_bytes for one in found.settings.values() if one.requested_bytes]
+        self.scale = scale_of(scene.exact, max(requested, default=None))
         self.cell = max(_CELL, min(30, (width - _LABEL) // max(1, len(columns))))
 
     def row(self, name: str, say: Callable[[str, Setting], str | tuple[str, str]], reason: str = "") -> Row:
@@ -195,7 +197,7 @@ class _Table:
 
         def say(field: str) -> Callable[[str, Setting], str | tuple[str, str]]:
             return lambda key, one: _best(
-                gib(getattr(one, field), self.exact), key == best and field == "process_bytes"
+                sized(getattr(one, field), self.scale), key == best and field == "process_bytes"
             )
 
         rows = [

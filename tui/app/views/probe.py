@@ -10,7 +10,7 @@ from tui.app.lines import line
 from tui.app.page import Cursor, Page, Scene, Section, answer, panes
 from tui.app.views import probe_batches, probe_live, probe_memory, probe_run
 from tui.app.views.empty import nothing
-from tui.app.views.figures import interval, plural
+from tui.app.views.figures import interval, plural, scale_of
 from tui.budget.ledger import probe_verdict
 from tui.project.measured import Probe
 from tui.project.model import Spec
@@ -33,6 +33,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     if not running and found is None:
         return nothing("probe", width)
     head = panes(PANES, cursor.pane, width)
+    scale = scale_of(scene.exact, _largest(found[1]) if found else None)
     if running and (cursor.pane == 0 or found is None):
         return probe_live.page(scene, width, panes(PANES, 0, width))
     assert found is not None
@@ -40,13 +41,13 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     if cursor.pane == 3:
         body = probe_batches.sections(scene, width, height - 6)
     elif cursor.pane == 2:
-        body = probe_memory.alive(probe, width, scene.exact)
+        body = probe_memory.alive(probe, width, scale)
     elif cursor.pane == 1:
-        body = probe_memory.phases(probe, width, scene.exact)
+        body = probe_memory.phases(probe, width, scale)
     elif probe.outcome == "out-of-memory":
-        body = probe_memory.out_of_memory(probe, width, scene.exact)
+        body = probe_memory.out_of_memory(probe, width, scale)
     else:
-        body = probe_run.sections(probe, width, scene.exact)
+        body = probe_run.sections(probe, width, scale)
     keys: tuple[tuple[str, str], ...] = (("r", "run"), ("Tab", "pane"), ("b", "bytes"), ("c", "copy"))
     if cursor.pane == 3:
         keys = (("r", "run"), ("Enter", "open it"), *keys[1:])
@@ -54,6 +55,11 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         keys = (("x", "stop"), *keys[1:])
     told = line((f" {described(key, probe)}", "dim"))
     return Page(_answer(scene, probe, width), (Section("", (head,)), *body), told, keys)
+
+
+def _largest(probe: Probe) -> int | None:
+    peaks = [peak.requested_bytes for peak in probe.phases.values()]
+    return max([*peaks, *probe.alive.values()], default=None)
 
 
 def described(key: str, probe: Probe) -> str:
@@ -81,7 +87,7 @@ def _answer(scene: Scene, probe: Probe, width: int) -> Text:
         f" ({interval(probe.samples_per_s_low, probe.samples_per_s_high)})",
     ]
     verdict = probe_verdict(spec, probe)
-    where = f" in {verdict.worst_phase}" if verdict.worst_phase else ""
+    where = f", worst phase {verdict.worst_phase}" if verdict.worst_phase else ""
     said.append(f"   process {units.gib(verdict.process_bytes)} GiB{where}")
     if probe.contended:
         return answer(width, "!", "CONTENDED", *said, right=right, good=False)

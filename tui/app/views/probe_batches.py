@@ -7,7 +7,7 @@ from rich.text import Text
 from tui import units
 from tui.app.lines import at, cut, ending, line
 from tui.app.page import BLANK, Row, Scene, Section
-from tui.app.views.figures import aligned, gib, unit
+from tui.app.views.figures import Scale, aligned, scale_of, sized
 from tui.budget.ledger import probe_verdict
 from tui.budget.verdict import Verdict
 from tui.project.measured import Measured, Probe
@@ -31,6 +31,7 @@ def sections(scene: Scene, width: int, room: int) -> tuple[Section, ...]:
     spec: Spec = scene.project.spec
     found = measured_batches(spec, scene.project.measured)
     verdicts = [probe_verdict(spec, probe) for _, probe in found]
+    scale = scale_of(scene.exact, None)
     charted = width >= 80 and not scene.exact
     cell = 16 if scene.exact else 9
     head = ending(ending(line("  "), 8, "batch"), 8 + cell, "process")
@@ -39,7 +40,7 @@ def sections(scene: Scene, width: int, room: int) -> tuple[Section, ...]:
     rows = [head]
     notes = _notes(found)
     for (_, probe), verdict in zip(found, verdicts, strict=True):
-        rows.append(_row(probe, verdict, notes, cell, scene.exact))
+        rows.append(_row(probe, verdict, notes, cell, scale))
     lines = [cut(row, _CHART + 1 if charted else width) for row in rows]
     tall = max(len(lines) + 1, min(room, 16))
     lines += [line("") for _ in range(tall - len(lines))]
@@ -53,7 +54,7 @@ def sections(scene: Scene, width: int, room: int) -> tuple[Section, ...]:
             made.append(Row(text, pick=True, name=key, detail=_detail(key, probe)))
         else:
             made.append(Row(text))
-    told = f" {unit(scene.exact)}; every row ran in fresh processes; between two that fit nothing is proven"
+    told = f" {scale.unit}; every row ran in fresh processes; between two that fit nothing is proven"
     return (Section("", (*made, BLANK, Row(cut(line((told, "dim")), width)))),)
 
 
@@ -74,11 +75,11 @@ def _notes(found: list[tuple[str, Probe]]) -> dict[int, str]:
     return notes
 
 
-def _row(probe: Probe, verdict: Verdict, notes: dict[int, str], cell: int, exact: bool) -> Text:
+def _row(probe: Probe, verdict: Verdict, notes: dict[int, str], cell: int, scale: Scale) -> Text:
     mark, role = _MARKS.get(probe.outcome, ("×", "amber"))
     text = ending(line(" ", (mark, role)), 8, str(probe.micro_batch))
-    ending(text, 8 + cell, aligned(gib(verdict.process_bytes, exact), exact), "strong")
-    ending(text, 8 + 2 * cell, aligned(gib(verdict.spare_bytes, exact), exact))
+    ending(text, 8 + cell, aligned(sized(verdict.process_bytes, scale), scale), "strong")
+    ending(text, 8 + 2 * cell, aligned(sized(verdict.spare_bytes, scale), scale))
     ending(text, 19 + 2 * cell, units.rate(probe.samples_per_s))
     note = notes.get(id(probe), "")
     return text.append(f" {note}", "strong") if note else text

@@ -8,7 +8,7 @@ from tui import units
 from tui.app.lines import at, fit, line
 from tui.app.live import Child, Live
 from tui.app.page import BLANK, Page, Row, Scene, Section, Slot, answer
-from tui.app.views.figures import gib, unit
+from tui.app.views.figures import Scale, scale_of, sized
 from tui.app.views.probe_run import READINGS, readings_rows, trace_block, trace_width
 
 _STAGES = (
@@ -31,6 +31,8 @@ def page(scene: Scene, width: int, head: Row) -> Page:
     assert live is not None
     child = live.child
     columns = trace_width(width)
+    top = child.allocated.top()
+    scale = scale_of(scene.exact, round(top) if top else None)
     rows = [head, Row(_stages(child, width)), BLANK]
     rows += trace_block(
         "step time, ms",
@@ -46,14 +48,14 @@ def page(scene: Scene, width: int, head: Row) -> Page:
     )
     rows.append(BLANK)
     rows += trace_block(
-        f"tensor-allocated, {unit(scene.exact)}",
-        _allocated(child, scene.exact),
+        f"tensor-allocated, {scale.unit}",
+        _allocated(child, scale),
         ["", "", ""],
         child.allocated_source,
         width,
         Slot("allocated", 1, columns, 3),
     )
-    sections = [Section("", tuple(rows)), Section("", _readings(child, width, scene.exact))]
+    sections = [Section("", tuple(rows)), Section("", _readings(child, width, scale))]
     if live.ended:
         sections.append(Section("measured so far in this run", _ended(live, width)))
     told = line((f" {child.id}  {child.title}", "dim"))
@@ -90,6 +92,8 @@ def stage_of(phase: str) -> str:
 def _stages(child: Child, width: int) -> Text:
     seen = [stage_of(phase) for phase in child.seen]
     here = stage_of(child.phase) if child.phase else ""
+    if not seen:
+        return line(" ", ("»", "water"), " the measuring process is starting")
     text = line(" ", ("●", "dim") if len(seen) > 1 else "")
     for stage in _STAGES:
         if stage == here:
@@ -100,16 +104,16 @@ def _stages(child: Child, width: int) -> Text:
     return text
 
 
-def _allocated(child: Child, exact: bool) -> list[tuple[str, str]]:
+def _allocated(child: Child, scale: Scale) -> list[tuple[str, str]]:
     known = [int(one) for one in child.allocated.values if one is not None]
     return [
-        ("now", gib(child.allocated_now, exact)),
-        ("peak", gib(max(known), exact) if known else "n/a"),
-        ("least", gib(min(known), exact) if known else "n/a"),
+        ("now", sized(child.allocated_now, scale)),
+        ("peak", sized(max(known), scale) if known else "n/a"),
+        ("least", sized(min(known), scale) if known else "n/a"),
     ]
 
 
-def _readings(child: Child, width: int, exact: bool) -> tuple[Row, ...]:
+def _readings(child: Child, width: int, scale: Scale) -> tuple[Row, ...]:
     order = [name for name in READINGS if name in child.readings]
     order += [name for name in child.readings if name not in READINGS]
     table = []
@@ -119,7 +123,7 @@ def _readings(child: Child, width: int, exact: bool) -> tuple[Row, ...]:
         table.append((name, read.now, read.peak, read.phase, source))
     if not table:
         return (Row(line(("  no reading yet", "dim"))),)
-    return readings_rows(table, width, exact, live=True)
+    return readings_rows(table, width, scale, live=True)
 
 
 def _ended(live: Live, width: int) -> tuple[Row, ...]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tui import units
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Row, Section
-from tui.app.views.figures import aligned, gib, title, unit
+from tui.app.views.figures import Scale, aligned, sized, title
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import PhasePeak, Probe
 
 
-def phases(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
+def phases(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     """Each phase at its own peak; they are never added together."""
-    cell = 16 if exact else 11
+    cell = 16 if scale.exact else 11
     ends = [16 + cell * n for n in (1, 2, 3, 4) if 16 + cell * n < width]
-    head = line("  " + unit(exact))
+    head = line("  " + scale.unit)
     for name, column in zip(("requested", "allocated", "reserved", "process"), ends, strict=False):
         ending(head, column, name)
     at(head, ends[-1] + 2, "at")
@@ -22,7 +22,7 @@ def phases(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
     rows = [Row(cut(head, width))]
     for name in PHASES:
         if name in probe.phases:
-            rows.append(_phase(name, probe.phases[name], name == probe.worst_phase, ends, width, exact))
+            rows.append(_phase(name, probe.phases[name], name == probe.worst_phase, ends, width, scale))
     if len(rows) == 1:
         rows = [
             BLANK,
@@ -32,11 +32,11 @@ def phases(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
     return (Section("", (*rows, BLANK, Row(cut(note, width)))),)
 
 
-def _phase(name: str, peak: PhasePeak, worst: bool, ends: list[int], width: int, exact: bool) -> Row:
+def _phase(name: str, peak: PhasePeak, worst: bool, ends: list[int], width: int, scale: Scale) -> Row:
     text = line("  ", (name, "strong" if worst else ""))
     values = peak.requested_bytes, peak.allocated_bytes, peak.reserved_bytes, peak.process_bytes
     for value, column in zip(values, ends, strict=False):
-        ending(text, column, aligned(gib(value, exact), exact), "strong" if worst else "")
+        ending(text, column, aligned(sized(value, scale), scale), "strong" if worst else "")
     where = instant(peak)
     at(text, ends[-1] + 2, fit(("worst, " if worst else "") + where, width - ends[-1] - 3), "dim")
     return Row(
@@ -52,33 +52,33 @@ def instant(peak: PhasePeak) -> str:
     return ", ".join(said)
 
 
-def alive(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
+def alive(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     """What is alive at the peak of the worst phase, the largest first."""
     peak = probe.phases.get(probe.worst_phase or "")
     if peak is None:
         why = probe.failure or "no phase was measured to its end"
         return (Section("", (BLANK, Row(line(f" n/a: {fit(why, width - 8)}")))),)
     head = f"  requested, {probe.worst_phase}" + (f", {instant(peak)}" if instant(peak) else "")
-    rows = [Row(line((fit(head, width - 1), "dim"))), *_table(peak.rows, peak.requested_bytes, width, exact)]
+    rows = [Row(line((fit(head, width - 1), "dim"))), *_table(peak.rows, peak.requested_bytes, width, scale)]
     total = ending(
-        line("  ", ("= requested", "strong")), _end(exact), gib(peak.requested_bytes, exact), "strong"
+        line("  ", ("= requested", "strong")), _end(scale), sized(peak.requested_bytes, scale), "strong"
     )
     return (Section("", (*rows, Row(total))),)
 
 
-def _end(exact: bool) -> int:
-    return 44 if exact else 34
+def _end(scale: Scale) -> int:
+    return 44 if scale.exact else 34
 
 
-def _table(alive_rows: dict[str, int], total: int, width: int, exact: bool) -> list[Row]:
-    column = _end(exact)
-    head = at(ending(line("  alive"), column, unit(exact)), column + 4, "share")
+def _table(alive_rows: dict[str, int], total: int, width: int, scale: Scale) -> list[Row]:
+    column = _end(scale)
+    head = at(ending(line("  alive"), column, scale.unit), column + 4, "share")
     head.stylize("dim")
     rows = [Row(head)]
     for name, value in sorted(alive_rows.items(), key=lambda item: (-item[1], item[0])):
         if not value and name != "unattributed":
             continue
-        text = ending(line("  " + title(name)), column, aligned(gib(value, exact), exact), "strong")
+        text = ending(line("  " + title(name)), column, aligned(sized(value, scale), scale), "strong")
         at(text, column + 4, bar(value / total, max(8, width - column - 22)) if total > 0 else "", "water")
         share = f"{units.percent(value / total)} of them" if total > 0 else "n/a"
         rows.append(
@@ -88,7 +88,7 @@ def _table(alive_rows: dict[str, int], total: int, width: int, exact: bool) -> l
     return [*rows, Row(line((f"  {zeros} rows at 0", "dim")))] if zeros else rows
 
 
-def out_of_memory(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
+def out_of_memory(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     """What was asked for, what was alive, and what there was to have."""
     if probe.failure:
         rows = [Row(line(" " + one)) for one in wrap(probe.failure, width - 2)]
@@ -96,12 +96,12 @@ def out_of_memory(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
         rows = [Row(line(f" asked for {units.size(probe.asked_bytes)}"))]
     held = sum(probe.alive.values())
     if probe.alive:
-        rows += _table(probe.alive, held, width, exact)
-        rows.append(Row(ending(line("  ", ("= alive", "strong")), _end(exact), gib(held, exact), "strong")))
+        rows += _table(probe.alive, held, width, scale)
+        rows.append(Row(ending(line("  ", ("= alive", "strong")), _end(scale), sized(held, scale), "strong")))
     else:
         rows.append(Row(line(("  what was alive at that moment: n/a, it was not recorded", "dim"))))
     for name, value in (("asked for", probe.asked_bytes), ("room", probe.limit_bytes or probe.budget_bytes)):
         why = probe.unknown.get("asked_bytes" if name == "asked for" else "limit_bytes", "")
-        text = ending(line("  " + name), _end(exact), aligned(gib(value, exact), exact), "strong")
-        rows.append(Row(at(text, _end(exact) + 4, fit(why, width - 40), "dim") if value is None else text))
+        text = ending(line("  " + name), _end(scale), aligned(sized(value, scale), scale), "strong")
+        rows.append(Row(at(text, _end(scale) + 4, fit(why, width - 40), "dim") if value is None else text))
     return (Section("", tuple(rows)),)

@@ -9,7 +9,7 @@ from tui.app.lines import at, cut, ending, fit, line
 from tui.app.live import Trace
 from tui.app.page import BLANK, Row, Section, Slot
 from tui.app.views.bars import trace_rows
-from tui.app.views.figures import aligned, gib, title, unit
+from tui.app.views.figures import Scale, aligned, sized, title
 from tui.project.measured import Probe
 
 TRACE = 60
@@ -29,7 +29,7 @@ READINGS = (
 )
 
 
-def sections(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
+def sections(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     """What the screen showed at the end of the run, from the project alone."""
     steps, allocated = Trace(), Trace(group=3)
     for one in probe.step_ms:
@@ -50,13 +50,13 @@ def sections(probe: Probe, width: int, exact: bool) -> tuple[Section, ...]:
     )
     rows.append(BLANK)
     rows += trace_block(
-        f"tensor-allocated, {unit(exact)}",
-        allocated_numbers(probe.allocated_trace, None, probe.limit_bytes, exact),
+        f"tensor-allocated, {scale.unit}",
+        allocated_numbers(probe.allocated_trace, None, probe.limit_bytes, scale),
         trace_rows(allocated, trace_width(width), 3),
         probe.allocated_source,
         width,
     )
-    return (Section("", tuple(rows)), Section("", _readings(probe, width, exact)))
+    return (Section("", tuple(rows)), Section("", _readings(probe, width, scale)))
 
 
 def trace_width(width: int) -> int:
@@ -65,15 +65,15 @@ def trace_width(width: int) -> int:
 
 
 def allocated_numbers(
-    values: Sequence[int], now: int | None, limit: int | None, exact: bool
+    values: Sequence[int], now: int | None, limit: int | None, scale: Scale
 ) -> list[tuple[str, str]]:
     """The figures beside the trace of tensor-allocated."""
-    numbers = [("now", gib(now, exact))] if now is not None else []
+    numbers = [("now", sized(now, scale))] if now is not None else []
     if values:
-        numbers.append(("peak", gib(max(values), exact)))
-        numbers.append(("least", gib(min(values), exact)))
+        numbers.append(("peak", sized(max(values), scale)))
+        numbers.append(("least", sized(min(values), scale)))
     if limit is not None:
-        numbers.append(("limit", gib(limit, exact)))
+        numbers.append(("limit", sized(limit, scale)))
     return numbers or [("peak", "n/a")]
 
 
@@ -101,13 +101,13 @@ def trace_block(
     return rows
 
 
-def _readings(probe: Probe, width: int, exact: bool) -> tuple[Row, ...]:
+def _readings(probe: Probe, width: int, scale: Scale) -> tuple[Row, ...]:
     table = [
         (name, None, probe.readings[name].bytes, probe.readings[name].phase, _source(probe, name))
         for name in (*READINGS, *(one for one in probe.readings if one not in READINGS))
         if name in probe.readings
     ]
-    return readings_rows(table, width, exact, live=False)
+    return readings_rows(table, width, scale, live=False)
 
 
 def _source(probe: Probe, name: str) -> str:
@@ -118,13 +118,13 @@ def _source(probe: Probe, name: str) -> str:
 
 
 def readings_rows(
-    table: Sequence[tuple[str, int | None, int | None, str, str]], width: int, exact: bool, *, live: bool
+    table: Sequence[tuple[str, int | None, int | None, str, str]], width: int, scale: Scale, *, live: bool
 ) -> tuple[Row, ...]:
     """Rows of (name, now, peak, phase, source); ``now`` has a column only while the run lives."""
-    cell = 16 if exact else 9
+    cell = 16 if scale.exact else 9
     now, peak = 20 + cell, 20 + (2 * cell if live else cell)
     phase = peak + 2
-    head = line("  " + unit(exact))
+    head = line("  " + scale.unit)
     if live:
         ending(head, now, "now")
     at(at(ending(head, peak, "peak"), phase, "in phase"), phase + 15, "read from")
@@ -133,9 +133,9 @@ def readings_rows(
     for name, here, most, where, source in table:
         text = line("  " + title(name))
         if live:
-            ending(text, now, aligned(gib(here, exact), exact))
+            ending(text, now, aligned(sized(here, scale), scale))
         ending(
-            text, peak, aligned(gib(most, exact), exact), "water.strong" if name == "process" else "strong"
+            text, peak, aligned(sized(most, scale), scale), "water.strong" if name == "process" else "strong"
         )
         at(text, phase, fit(where or "-", 14))
         at(text, phase + 15, fit(source, width - phase - 16), "dim")

@@ -9,7 +9,7 @@ from tui.app.choose import latest, operating_of
 from tui.app.lines import at, cut, fit, line
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer, panes
 from tui.app.views.empty import nothing
-from tui.app.views.figures import gib, interval, unit, when
+from tui.app.views.figures import interval, scale_of, sized, when
 from tui.budget.ledger import probe_verdict
 from tui.project.measured import Operating, Probe, Restore
 
@@ -73,12 +73,12 @@ def _configuration(scene: Scene, operating: Operating, width: int) -> list[Secti
         table.row("placement, allocator", lambda _: f"{_ranks(scene)}, {allocator}"),
     ]
     memory = [
-        table.row("process at the peak", table.process, "strong"),
+        table.row("process, at its most", table.process, "strong"),
         table.row("to spare", table.to_spare),
     ]
     restore = measured.restore.get(operating.restore or "")
     if restore is not None:
-        peak = gib(restore.restore_peak_bytes, scene.exact)
+        peak = sized(restore.restore_peak_bytes, table.scale)
         memory.append(table.row("requested in the restore", lambda _: peak))
     speed = [
         table.row("samples/s", _rate),
@@ -86,7 +86,7 @@ def _configuration(scene: Scene, operating: Operating, width: int) -> list[Secti
     ]
     return [
         Section("", tuple(top)),
-        Section(f"memory, {unit(scene.exact)}", tuple(memory)),
+        Section(f"memory, {table.scale.unit}", tuple(memory)),
         Section("speed", tuple(speed)),
         Section("evidence", table.evidence(operating, restore)),
     ]
@@ -119,7 +119,8 @@ class _Pairs:
     """Rows with the operating configuration, and the fallback beside it."""
 
     def __init__(self, scene: Scene, width: int, main: Probe, spare: Probe | None) -> None:
-        self.spec, self.exact, self.width = scene.project.spec, scene.exact, width
+        self.spec, self.width = scene.project.spec, width
+        self.scale = scale_of(scene.exact, None)
         self.stale = "report" in scene.stale
         self.probes = [main] if spare is None else [main, spare]
         self.second = max(56, _FIRST + (width - _FIRST) // 2)
@@ -140,17 +141,16 @@ class _Pairs:
         return Row(cut(text, self.width), pick=True, name=name)
 
     def process(self, probe: Probe) -> str:
-        """The process's most, and where."""
-        found = probe_verdict(self.spec, probe)
-        return f"{gib(found.process_bytes, self.exact)} {found.worst_phase or ''}"
+        """The process's most in any phase."""
+        return sized(probe_verdict(self.spec, probe).process_bytes, self.scale)
 
     def to_spare(self, probe: Probe) -> str:
         """What is left of the budget after the reserve."""
         found = probe_verdict(self.spec, probe)
         if found.spare_bytes is None or found.budget_bytes is None:
             return f"n/a: {found.why}"
-        limit = gib(found.budget_bytes - found.reserve_bytes, self.exact)
-        return f"{gib(found.spare_bytes, self.exact)} of {limit}"
+        limit = sized(found.budget_bytes - found.reserve_bytes, self.scale)
+        return f"{sized(found.spare_bytes, self.scale)} of {limit}"
 
     def evidence(self, operating: Operating, restore: Restore | None) -> tuple[Row, ...]:
         """The ids of the measurements that passed."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tui.app.lines import at, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
-from tui.app.views.figures import gib
+from tui.app.views.figures import Scale, scale_of, sized
 from tui.project.measured import Inventory
 from tui.project.model import Spec
 
@@ -27,14 +27,15 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     for field, part in zip_longest(_fields(spec), parts if beside else ()):
         rows.append(_row(field, part, middle, width))
     rows.append(BLANK)
-    rows += [_row(field, None, width, width) for field in _rest(spec, scene.exact)]
+    scale = scale_of(scene.exact, inventory.parameter_bytes if inventory else None)
+    rows += [_row(field, None, width, width) for field in _rest(spec, scale)]
     sections = [Section("", tuple(rows))]
     if not beside:
         table = tuple(_row(None, part, 1, width) for part in parts)
         sections.append(Section("formula against inventory", table))
     if inventory is not None:
         where = f"inventory, on the {inventory.device} device"
-        sections.append(Section(where, _inventory(inventory, width, scene.exact)))
+        sections.append(Section(where, _inventory(inventory, width, scale)))
     told = line((f" {fit(spec.title, width - 30)}", "dim"))
     if inventory is not None:
         at(told, max(38, told.cell_len + 3), f"counted for spec {inventory.spec[7:15]}", "dim")
@@ -78,12 +79,12 @@ def _fields(spec: Spec) -> list[tuple[str, str, str]]:
     return fields
 
 
-def _rest(spec: Spec, exact: bool) -> list[tuple[str, str, str]]:
+def _rest(spec: Spec, scale: Scale) -> list[tuple[str, str, str]]:
     """(name, value, key in the file) of how it is trained and judged."""
     batch, budget, quality = spec.workload.batch, spec.budget, spec.quality
     ranks = f" x {spec.placement.ranks} ranks" if spec.placement.ranks != 1 else ""
     total = batch.micro * batch.accumulate * spec.placement.ranks
-    job = "the whole device" if budget.job is None else _size(budget.job, exact)
+    job = "the whole device" if budget.job is None else _size(budget.job, scale)
     target = "no target"
     if quality.target is not None:
         target = f"{'at most' if quality.direction == 'min' else 'at least'} {quality.target:g}"
@@ -97,13 +98,13 @@ def _rest(spec: Spec, exact: bool) -> list[tuple[str, str, str]]:
         ("optimizer", _optimizer(spec), "workload.optimizer"),
         ("precision", f"{spec.precision.use}, compared: {', '.join(spec.precision.compare)}", "precision"),
         ("placement", _placement(spec), "placement"),
-        ("budget", f"{job}, reserve {_size(budget.reserve, exact)}", "budget"),
+        ("budget", f"{job}, reserve {_size(budget.reserve, scale)}", "budget"),
         ("quality", f"{quality.metric}, {target}", "quality"),
     ]
 
 
-def _size(value: int, exact: bool) -> str:
-    return f"{value:,} B" if exact else f"{value / 2**30:.4g} GiB"
+def _size(value: int, scale: Scale) -> str:
+    return f"{value:,} B" if scale.exact else f"{value / 2**30:.4g} GiB"
 
 
 def _length(spec: Spec) -> str:
@@ -177,13 +178,13 @@ def _row(
     return Row(cut(text, width), pick=field is not None, detail=detail, name=field[2] if field else "")
 
 
-def _inventory(inventory: Inventory, width: int, exact: bool) -> tuple[Row, ...]:
+def _inventory(inventory: Inventory, width: int, scale: Scale) -> tuple[Row, ...]:
     frozen = inventory.unique_parameters - inventory.trainable_parameters
     dtypes = ", ".join(inventory.dtypes) or "n/a"
     told = line(
         f" {inventory.state_entries:,} state entries   {inventory.state_entry_elements:,} elements   ",
         ("all trainable", "strong") if not frozen else (f"{frozen:,} frozen", "strong"),
-        f"   {gib(inventory.parameter_bytes, exact)} {'B' if exact else 'GiB'} in {dtypes}",
+        f"   {sized(inventory.parameter_bytes, scale)} {'B' if scale.exact else scale.unit} in {dtypes}",
     )
     rows = [Row(cut(told, width))]
     if inventory.buffer_elements:

@@ -17,6 +17,7 @@ from tui.project.measured import Check, Environment, Verify
 
 _MARKS = {"pass": ("●", "dim"), "fail": ("×", "amber.strong"), "note": ("!", "amber"), "n/a": ("-", "dim")}
 _TITLE, _TEXT = 3, 31
+_GROUPS = {"step": "one small step", "checkpoint": "a checkpoint, reloaded in a fresh process"}
 
 
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
@@ -28,7 +29,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         return nothing("verify", width)
     key, verify = newest
     environment = scene.project.measured.environment.get(verify.environment)
-    sections = [Section("recorded", _recorded(environment, width))] if environment else []
+    sections = [Section("recorded", _recorded(environment, width, height > 24))] if environment else []
     sections += _groups(verify.checks.values(), width)
     told = line((f" {key}   {verify.precision}   steps 3 to 6 rely on this", "dim"))
     keys = (("r", "run"), ("c", "copy"), ("e", "edit file"))
@@ -74,7 +75,7 @@ def _running(scene: Scene, width: int) -> Page:
     )
 
 
-def _recorded(environment: Environment, width: int) -> tuple[Row, ...]:
+def _recorded(environment: Environment, width: int, tall: bool) -> tuple[Row, ...]:
     half = max(39, width // 2 - 1)
     pairs = [
         ("device", environment.device, "torch", environment.torch),
@@ -86,7 +87,7 @@ def _recorded(environment: Environment, width: int) -> tuple[Row, ...]:
             _python(environment),
         ),
     ]
-    if width > 80 or environment.threads is not None:
+    if tall:
         threads = "n/a" if environment.threads is None else str(environment.threads)
         pairs.append(("threads", threads, "platform", environment.container or environment.platform or "n/a"))
     rows = []
@@ -117,4 +118,4 @@ def _groups(checks: Iterable[Check | CheckDone], width: int) -> list[Section]:
         at(text, _TEXT, fit(prefix + check.text, width - _TEXT - 1), "strong" if failed else "")
         detail = line(f" {check.title}: {prefix}{check.text}")
         groups.setdefault(check.group, []).append(Row(text, pick=True, detail=detail, name=check.title))
-    return [Section(name, tuple(found)) for name, found in groups.items()]
+    return [Section(_GROUPS.get(name, name), tuple(found)) for name, found in groups.items()]
