@@ -269,7 +269,9 @@ class Restore:
     checkpoint_sha256: str | None = None
     recovery_s: float | None = None
     restore_peak_bytes: int | None = None
-    """Requested peak of the process that restored."""
+    """Peak while it restored and went on."""
+    restore_peak_of: str = "requested"
+    """What that peak is of: requested bytes where the allocator keeps them, else the process."""
     journal: str = ""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 

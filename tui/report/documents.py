@@ -125,6 +125,7 @@ def restore_document(source: Source, restore_id: str | None = None) -> Document:
         "checkpoint_bytes": known(found.checkpoint_bytes, found.unknown.get("checkpoint_bytes")),
         "checkpoint_sha256": known(found.checkpoint_sha256, found.unknown.get("checkpoint_sha256")),
         "recovery_s": known(found.recovery_s, found.unknown.get("recovery_s")),
+        "restore_peak_of": found.restore_peak_of,
         "restore_peak_bytes": known(found.restore_peak_bytes, found.unknown.get("restore_peak_bytes")),
     }
     return enveloped("restore", source, found.environment, body)

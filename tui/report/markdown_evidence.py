@@ -86,7 +86,8 @@ def restore(source: Source, found: Operating | None) -> list[str]:
     size = (
         f"checkpoint {units.size(made.checkpoint_bytes)}, sha256 {escaped(made.checkpoint_sha256 or 'n/a')}"
     )
-    peak = f"{units.size(made.restore_peak_bytes)} requested by the process that restored"
+    what = "process" if made.restore_peak_of == "process" else f"{made.restore_peak_of} bytes"
+    peak = f"peak of {what} while it was restored {units.size(made.restore_peak_bytes)}"
     lines = [
         f"## Restore ({chosen})",
         "",

@@ -79,7 +79,7 @@ def _configuration(scene: Scene, operating: Operating, width: int) -> list[Secti
     restore = measured.restore.get(operating.restore or "")
     if restore is not None:
         peak = sized(restore.restore_peak_bytes, table.scale)
-        memory.append(table.row("requested in the restore", lambda _: peak))
+        memory.append(table.row(f"{restore.restore_peak_of} in the restore", lambda _: peak))
     speed = [
         table.row("samples/s", _rate),
         table.row("step, ms", lambda one: units.milliseconds(one.step_ms_median)),
@@ -188,7 +188,7 @@ def _restore(scene: Scene, width: int) -> list[Section]:
         at(text, 28, fit(check.text, width - 29), "strong" if failed else "")
         rows.append(Row(text, pick=True, name=check.title, detail=line(f" {check.title}: {check.text}")))
     recovery, peak = units.long_duration(restore.recovery_s), units.size(restore.restore_peak_bytes)
-    said = f" recovery {recovery}, requested {peak}"
+    said = f" recovery {recovery}, {restore.restore_peak_of} {peak}"
     return [Section("", (*rows, BLANK, Row(line(said))))]
 
 

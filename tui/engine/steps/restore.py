@@ -79,6 +79,7 @@ def _ended(
         checkpoint_sha256=checkpoint.get("sha256"),
         recovery_s=round(loaded, 2) if loaded is not None else None,
         restore_peak_bytes=peak.bytes if peak is not None else None,
+        restore_peak_of=peak.name if peak is not None else "requested",
         journal=common.journal_name([resumed]),
         unknown=unknown,
     )
