@@ -13,7 +13,7 @@ from tui.app.frame import Placed, place
 from tui.app.glyphs import ascii_line
 from tui.app.page import STEPS, Cursor, Scene
 from tui.app.steps import marks_of
-from tui.app.views import budget_bar
+from tui.app.views import budget_bar, figures
 from tui.app.views.ledger import ledger_of
 from tui.budget.rows import Row as LedgerRow
 from tui.project import measured as m
@@ -125,7 +125,7 @@ def test_the_bar_is_the_whole_device():
     parts = budget_bar.parts_of(made)
     assert parts is not None
     assert sum(parts.values()) == 85_520_809_984
-    assert len(budget_bar.budget_bar(made, 80, False)[0].plain) == 79
+    assert len(budget_bar.budget_bar(made, 80, figures.GIB)[0].plain) == 79
 
 
 def test_one_byte_of_a_part_has_a_cell_in_the_bar():

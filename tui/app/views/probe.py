@@ -48,6 +48,9 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         body = probe_memory.out_of_memory(probe, width, scale)
     else:
         body = probe_run.sections(probe, width, scale)
+        if height > 30 and probe.phases:
+            phases = probe_memory.phases(probe, width, scale)[0].rows
+            body = (*body, Section("phases, each at its own peak", phases))
     keys: tuple[tuple[str, str], ...] = (("r", "run"), ("Tab", "pane"), ("b", "bytes"), ("c", "copy"))
     if cursor.pane == 3:
         keys = (("r", "run"), ("Enter", "open it"), *keys[1:])
@@ -87,7 +90,7 @@ def _answer(scene: Scene, probe: Probe, width: int) -> Text:
         f" ({interval(probe.samples_per_s_low, probe.samples_per_s_high)})",
     ]
     verdict = probe_verdict(spec, probe)
-    where = f", worst phase {verdict.worst_phase}" if verdict.worst_phase else ""
+    where = f", worst {verdict.worst_phase}" if verdict.worst_phase else ""
     said.append(f"   process {units.gib(verdict.process_bytes)} GiB{where}")
     if probe.contended:
         return answer(width, "!", "CONTENDED", *said, right=right, good=False)
