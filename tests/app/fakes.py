@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.sample import SPEC
+from tui.app.app import PeakmarkApp
 from tui.errors import ProjectError
 from tui.probe import protocol
 
@@ -132,3 +133,21 @@ def probe_events(done: int, total: int = 20) -> list[Any]:
     events.append(p.ReadingTaken("process", "backward", 15_844_402_790, "device less others", "charged"))
     events.append(p.ReadingTaken("others", "backward", None, "NVML", "others", "hidden in this container"))
     return events
+
+
+def opened(source: FakeSource, **options: object) -> PeakmarkApp:
+    return PeakmarkApp(Path("h100.toml"), source, **options)
+
+
+async def settle(app: PeakmarkApp, pilot) -> str:
+    """Everything that is at hand is taken in and drawn; the text of the screen."""
+    for _ in range(4):
+        await pilot.pause()
+    app.screen.redraw()
+    await pilot.pause()
+    return app.screen.shown()
+
+
+def say(source: FakeSource, *events: object) -> None:
+    for event in events:
+        source.queue.put_nowait(event)
