@@ -18,7 +18,6 @@ import asyncio, sys
 sys.path.insert(0, {tests!r})
 from pathlib import Path
 from app import fakes, sample
-before = set(sys.modules)
 from tui.app.app import PeakmarkApp
 async def paint():
     app = PeakmarkApp(Path("h100.toml"), fakes.FakeSource(sample.cuda()))
