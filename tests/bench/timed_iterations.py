@@ -73,7 +73,12 @@ def probed() -> list[float]:
             str(journal),
             {"source": "decoder", "args": MODEL},
             {"micro": MICRO, "accumulate": 1, "length": None, "tokens": None},
-            {"name": "torch.optim.AdamW", "implementation": "default", "args": {"lr": 1e-3}, "clip_norm": None},
+            {
+                "name": "torch.optim.AdamW",
+                "implementation": "default",
+                "args": {"lr": 1e-3},
+                "clip_norm": None,
+            },
             {"compile": False, "checkpoint": []},
             {"batches": 1},
             iterations=ITERATIONS,
@@ -119,7 +124,10 @@ def main() -> None:
         for one in order:
             (ours if one is probed else theirs).append(one())
         left, right = statistics.median(ours[-1]), statistics.median(theirs[-1])
-        print(f"round {place + 1}: probe {left:.2f} ms, bare {right:.2f} ms, ratio {left / right:.4f}", flush=True)
+        print(
+            f"round {place + 1}: probe {left:.2f} ms, bare {right:.2f} ms, ratio {left / right:.4f}",
+            flush=True,
+        )
     middle, low, high = interval(ours, theirs)
     print(f"ratio of medians {middle:.4f}, 95 % interval {low:.4f} to {high:.4f}, nice {NICE}")
 
