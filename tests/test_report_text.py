@@ -321,7 +321,7 @@ cap       59.000 GiB, what the process was held to
 alive     step temporaries 24.000 GiB · weights 0.464 GiB (24.464 GiB requested)
 DOES NOT FIT: out of memory: iteration 1, backward, in log_softmax backward.
 Try micro 32 x accumulate 8, the same global batch.
-Next: peakmark probe gpt.toml --search
+Next: peakmark probe gpt.toml --batch 32
 """
     )
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +32,11 @@ COMMANDS = (
 )
 
 
+STEPS = ("params", "verify", "probe", "precision", "restore", "report")
+
+MOST_DIGITS = 12
+
+
 class _Parser(argparse.ArgumentParser):
     """Says a mistake in one sentence, like every other error."""
 
@@ -49,24 +56,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Whoever read us has gone: nothing more to say, and no traceback at the interpreter's exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + 13
+        return _unread()
+
+
+def _unread() -> int:
+    """Whoever read us has gone: nothing more to say, and no traceback at the interpreter's exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 128 + signal.SIGPIPE
 
 
 def _said(error: PeakmarkError, given: argparse.Namespace | None, words: Sequence[str]) -> int:
     from tui.commands.output import Output
 
-    if given is not None:
-        return _output(given).error(error)
-    return Output(json="--json" in words, ascii="--ascii" in words).error(error)
+    output = Output(json="--json" in words, ascii="--ascii" in words)
+    try:
+        return (output if given is None else _output(given)).error(error)
+    except BrokenPipeError:
+        return _unread()
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
     first = next((word for word in words if not word.startswith("-")), None)
     if first in COMMANDS or "-h" in words or "--help" in words or "--version" in words:
         return _commands().parse_args(words)
+    if first is not None and not first.endswith(".toml") and not os.path.lexists(first):
+        raise UsageError(f"{first} is neither a command nor a project file", hint=_meant(first))
     return _app().parse_args(words)
+
+
+def _meant(word: str) -> str:
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    return f"did you mean {near[0]}?" if near else "see: peakmark --help"
 
 
 def _app() -> argparse.ArgumentParser:
@@ -175,9 +195,7 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
-    parser.add_argument(
-        "--settings", type=lambda text: tuple(filter(None, text.split(","))), help="fp32,bf16-autocast,..."
-    )
+    parser.add_argument("--settings", type=_names, help="fp32,bf16-autocast,...")
     parser.add_argument(
         "--iterations", type=_whole(5), help="optimizer steps of each run; default: the project's"
     )
@@ -201,12 +219,8 @@ def _report_args(parser: argparse.ArgumentParser) -> None:
 
 def _run_args(parser: argparse.ArgumentParser) -> None:
     _probe_args(parser)
-    parser.add_argument(
-        "--steps", default="params,verify,probe,precision,restore,report", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--settings", type=lambda text: tuple(filter(None, text.split(","))), help=argparse.SUPPRESS
-    )
+    parser.add_argument("--steps", type=_names, default=STEPS, help=f"default: {','.join(STEPS)}")
+    parser.add_argument("--settings", type=_names, help=argparse.SUPPRESS)
     parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, help="the report's file")
 
@@ -227,17 +241,23 @@ def _new_args(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor_args(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--trust", action="store_true", help="allow the project's interpreter to run")
     parser.add_argument("project", nargs="?", type=Path, help="use its interpreter")
 
 
 def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
     def number(text: str) -> int:
-        if not text.isdigit() or int(text) < least or (most is not None and int(text) > most):
+        whole = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+        if not whole or int(text) < least or (most is not None and int(text) > most):
             to = f" to {most}" if most is not None else " or more"
             raise argparse.ArgumentTypeError(f"must be a whole number, {least}{to}, got {text!r}")
         return int(text)
 
     return number
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _list(text: str) -> tuple[int, ...]:
@@ -284,9 +304,9 @@ def _step(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _ledger(given: argparse.Namespace) -> int:
-    from tui.commands import steps
+    from tui.commands.ledger import ledger
 
-    return steps.ledger(given.project, given.phase, _output(given), given.probe)
+    return ledger(given.project, given.phase, _output(given), given.probe)
 
 
 def _report(given: argparse.Namespace) -> int:
@@ -298,8 +318,7 @@ def _report(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace) -> int:
     from tui.commands import steps
 
-    wanted = tuple(filter(None, given.steps.split(",")))
-    return steps.run(given.project, wanted, _options(given), _output(given), given.run_id)
+    return steps.run(given.project, given.steps, _options(given), _output(given), given.run_id)
 
 
 def _demo(given: argparse.Namespace) -> int:
@@ -335,4 +354,4 @@ def _snapshot(given: argparse.Namespace) -> int:
 def _doctor(given: argparse.Namespace) -> int:
     from tui.commands.doctor import doctor
 
-    return doctor(given.project, _output(given))
+    return doctor(given.project, _output(given), given.trust)

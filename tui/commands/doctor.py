@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tui import __version__
 from tui.commands.output import Output
 from tui.engine import device as devices
 from tui.errors import PeakmarkError
@@ -34,9 +35,18 @@ class Found:
     text: str
 
 
-def doctor(project: Path | None, output: Output) -> int:
-    """Print what was found; 4 when something is wrong."""
-    python = _python(project)
+def doctor(project: Path | None, output: Output, trusted: bool = False) -> int:
+    """Print what was found; 4 when something is wrong.
+
+    Args:
+        project: its interpreter is asked, None: the one that runs this.
+        output: where to.
+        trusted: the project's interpreter may be run.
+
+    Raises:
+        ProjectError: the project cannot be read, or names an interpreter that is not allowed.
+    """
+    python = _python(project, trusted)
     lines = [_terminal(), _locale(), *_device(), *_interpreter(python)]
     wrong = sum(one.word == "WRONG" for one in lines)
     output.answer(
@@ -51,6 +61,7 @@ def doctor(project: Path | None, output: Output) -> int:
         lambda: {
             "schema": 1,
             "document": "doctor",
+            "peakmark": __version__,
             "found": [{"word": one.word, "what": one.what, "text": one.text} for one in lines],
             "wrong_count": wrong,
             "unknown": {},
@@ -59,12 +70,17 @@ def doctor(project: Path | None, output: Output) -> int:
     return 4 if wrong else 0
 
 
-def _python(project: Path | None) -> str:
+def _python(project: Path | None, trusted: bool) -> str:
     if project is None:
         return sys.executable
+    from tui.engine.context import interpreter
+    from tui.project import trust
     from tui.project.load import load
 
-    return load(project).spec.environment.python or sys.executable
+    loaded = load(project)
+    if loaded.spec.environment.python is not None:
+        trust.require(loaded, trusted)
+    return interpreter(loaded)
 
 
 def _terminal() -> Found:
@@ -110,8 +126,11 @@ def _interpreter(python: str) -> list[Found]:
     if ran.returncode:
         said = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return [Found("WRONG", "torch", f"{python} cannot import torch: {said}; install it there")]
-    seen = json.loads(ran.stdout.strip().splitlines()[-1])
-    numbers = tuple(int(part) for part in seen["torch"].split("+")[0].split(".")[:2])
+    try:
+        seen = json.loads(ran.stdout.strip().splitlines()[-1])
+        numbers = tuple(int(part) for part in seen["torch"].split("+")[0].split(".")[:2])
+    except (ValueError, LookupError, TypeError):
+        return [Found("WRONG", "interpreter", f"{python} does not answer as Python does")]
     if numbers < OLDEST_TORCH:
         oldest = ".".join(map(str, OLDEST_TORCH))
         return [Found("WRONG", "torch", f"{python} has {seen['torch']}; {oldest} or newer is needed")]

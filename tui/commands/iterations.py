@@ -25,6 +25,7 @@ def with_iterations(document: dict[str, Any], found: Source) -> dict[str, Any]:
 
 def _read(journal: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
+    told: list[dict[str, Any]] = []
     table: dict[str, Any] = {}
     samples = 0
     for line in journal.read_bytes().splitlines():
@@ -34,10 +35,12 @@ def _read(journal: Path) -> list[dict[str, Any]]:
             continue  # a torn last line is normal, the probe's own outcome says whether it matters
         if isinstance(event, IterationDone):
             samples = event.samples
-            if event.kind != "timed":
-                rows.append(_row(event.index, event.kind, event.ms, event.loss, samples))
+            row = _row(event.index, event.kind, event.ms, event.loss, samples)
+            (told if event.kind == "timed" else rows).append(row)
         elif isinstance(event, ResultReady) and event.kind == "timed":
             table = event.table
+    if not table:
+        return rows + told  # it was stopped: of the timed ones those that it had told
     losses = table.get("losses", [])
     for place, ms in enumerate(table.get("step_ms", [])):
         loss = losses[place] if place < len(losses) else None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tui import __version__
 from tui.commands import steps
+from tui.commands.ledger import ledger
 from tui.commands.output import Output
 from tui.commands.templates import FAMILY_ARGS, demo_text, fallback, project_text
 from tui.engine.context import Options
-from tui.errors import ProjectError, UsageError
+from tui.errors import SaveError, UsageError, VerdictError
 from tui.project import save
 from tui.project.load import load
 
@@ -29,9 +33,21 @@ def new(path: Path, source: str, output: Output) -> int:
     if source not in FAMILY_ARGS:
         named = _relative(path, source)
     save.create(path, project_text(path.name, named))
-    output.lines([f"wrote {path}: read it, set the batch and the budget, then: peakmark run {path}"])
-    if named.partition(":")[0].endswith(".py"):
-        output.lines([f"it names Python of your own ({named}): add --trust to run it"])
+    own = named.partition(":")[0].endswith(".py")
+    lines = [f"wrote {path}: read it, set the batch and the budget, then: peakmark run {path}"]
+    lines += [f"it names Python of your own ({named}): add --trust to run it"] if own else []
+    output.answer(
+        lambda width: lines,
+        lambda: {
+            "schema": 1,
+            "document": "new",
+            "peakmark": __version__,
+            "project": str(path),
+            "source": named,
+            "needs_trust": own,
+            "unknown": {},
+        },
+    )
     return 0
 
 
@@ -51,11 +67,16 @@ def _relative(path: Path, source: str) -> str:
 def demo(folder: Path, options: Options, output: Output) -> int:
     """Write the sample project, run every step on this machine's device, print the ledger and the report's path.
 
+    A project that is there already is gone on with.
+
     Raises:
-        ProjectError: there is a demo.toml that is not a demo's.
-        PeakmarkError: a step could not run.
+        PeakmarkError: the project could not be written or read, or a step could not run.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SaveError(f"the folder cannot be made: {reason}", where=str(folder)) from error
     path = folder / DEMO_NAME
     if path.exists():
         output.talk(f"{path} exists: going on with it")
@@ -63,33 +84,25 @@ def demo(folder: Path, options: Options, output: Output) -> int:
         save.create(path, demo_text(DEMO_NAME))
         output.talk(f"wrote {path}: a small decoder and data with something to learn")
     batch = load(path).spec.workload.batch
-    code, main_probe = _whole(path, options, output)
-    if code >= 2:
-        return code
-    smaller = fallback(batch.micro, batch.accumulate)
-    code = max(code, _fallback(path, smaller, options, output))
-    steps.ledger(path, None, output, main_probe)
-    if not output.json:
+    code, ended = _done(path, steps.SHOWN_BY_RUN, options, output)
+    main_probe = next((one.result for one in ended.steps if one.step == "probe" and one.result), None)
+    micro, accumulate = fallback(batch.micro, batch.accumulate)
+    output.talk(f"fallback: micro-batch {micro} x accumulate {accumulate}, the same samples a step")
+    smaller = replace(options, batches=(micro,), accumulate=accumulate)
+    code = max(code, _done(path, ("probe", "report"), smaller, output)[0])
+    ledger(path, None, output, main_probe)
+    if not (output.json or output.plain):
         output.lines(["", f"report  {path.with_suffix('.md')}", f"look    peakmark {path}"])
     return code
 
 
-def _whole(path: Path, options: Options, output: Output) -> tuple[int, str | None]:
-    """The exit code, and the id of the probe of the project's own batch."""
-    code, ended = steps.do(path, ("params", "verify", "probe", "precision", "restore"), options, output)
-    failed = next((event for event in ended.steps if event.code >= 2 and not event.result), None)
-    if failed is not None:
-        error = ProjectError(failed.text)
-        error.code = code
-        raise error
-    return code, next((event.result for event in ended.steps if event.step == "probe" and event.result), None)
+def _done(path: Path, wanted: Sequence[str], options: Options, output: Output) -> tuple[int, steps.Ended]:
+    """Run steps that go on after a negative verdict.
 
-
-def _fallback(path: Path, smaller: tuple[int, int], options: Options, output: Output) -> int:
-    """Measure a smaller batch of the same samples a step, and write the report again with it."""
-    from dataclasses import replace
-
-    output.talk(f"fallback: micro-batch {smaller[0]} x accumulate {smaller[1]}, the same samples a step")
-    narrowed = replace(options, batches=(smaller[0],), accumulate=smaller[1])
-    code, _ = steps.do(path, ("probe", "report"), narrowed, output)
-    return code
+    Raises:
+        PeakmarkError: one could not run, could not save, or was stopped.
+    """
+    code, ended = steps.do(path, wanted, options, output)
+    if code > VerdictError.code:
+        raise ended.failed(code) or steps.fault(code, ended.text)
+    return code, ended

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tui.errors import PeakmarkError
+from tui.errors import PeakmarkError, SaveError
 
 LEAST_WIDTH = 60
 MOST_WIDTH = 120
@@ -28,7 +28,7 @@ class Output:
     def answer(self, lines: Callable[[int], Sequence[str]], document: Callable[[], dict[str, Any]]) -> None:
         """Print ``lines(width)``, or ``document()`` as JSON or as one figure a line.  Data goes to stdout."""
         if self.json:
-            _write(sys.stdout, json.dumps(document(), indent=2, allow_nan=False) + "\n")
+            _print(json.dumps(document(), indent=2, allow_nan=False) + "\n")
         elif self.plain:
             from tui.report.plain import plain_lines
 
@@ -38,30 +38,35 @@ class Output:
 
     def lines(self, lines: Sequence[str]) -> None:
         """Print lines to stdout."""
-        from tui.report.lines import to_ascii
-
-        text = "".join(f"{line}\n" for line in lines)
-        _write(sys.stdout, to_ascii(text) if self.ascii or not _speaks_utf8(sys.stdout) else text)
+        _print(self._spelled("".join(f"{line}\n" for line in lines), sys.stdout))
 
     def talk(self, line: str) -> None:
         """Print a line about progress to stderr, unless asked to be quiet."""
         if not self.quiet:
-            from tui.report.lines import to_ascii
+            self.whisper(line + "\n")
 
-            _write(
-                sys.stderr, (to_ascii(line) if self.ascii or not _speaks_utf8(sys.stderr) else line) + "\n"
-            )
+    def whisper(self, text: str) -> None:
+        """Write to stderr as it is; a terminal that has gone is no reason to stop what is going on."""
+        try:
+            _write(sys.stderr, self._spelled(text, sys.stderr))
+        except (OSError, ValueError):
+            pass
 
     def error(self, error: PeakmarkError) -> int:
         """Say an error: one sentence on stderr, with ``--json`` also a document; returns its exit code."""
         if self.json:
             from tui.report.documents import error_document
 
-            _write(sys.stdout, json.dumps(error_document(error), indent=2) + "\n")
+            _print(json.dumps(error_document(error), indent=2) + "\n")
         from tui.report.lines import clean
 
-        _write(sys.stderr, f"peakmark: {clean(error.sentence())}\n")
+        self.whisper(f"peakmark: {clean(error.sentence())}\n")
         return error.code
+
+    def _spelled(self, text: str, stream: Any) -> str:
+        from tui.report.lines import to_ascii
+
+        return to_ascii(text) if self.ascii or not _speaks_utf8(stream) else text
 
 
 def width() -> int:
@@ -73,6 +78,22 @@ def width() -> int:
 
 def _speaks_utf8(stream: Any) -> bool:
     return (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+
+
+def _print(text: str) -> None:
+    """Write to stdout.
+
+    Raises:
+        BrokenPipeError: whoever read it has gone.
+        SaveError: it cannot be written, as when it goes to a file on a full disk.
+    """
+    try:
+        _write(sys.stdout, text)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer fails no second time
+        raise SaveError(f"stdout cannot be written: {(error.strerror or str(error)).lower()}") from error
 
 
 def _write(stream: Any, text: str) -> None:

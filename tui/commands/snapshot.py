@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .. import __version__, units
 from ..errors import ProjectError
@@ -244,10 +244,10 @@ def _instant_table(history: Recorded) -> dict[str, Any]:
 
 def _nulls(value: Any, path: str = "") -> Iterator[str]:
     if isinstance(value, dict):
-        for key, one in value.items():
+        for key, one in cast("dict[str, Any]", value).items():
             yield from _nulls(one, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
-        for index, one in enumerate(value):
+        for index, one in enumerate(cast("list[Any]", value)):
             yield from _nulls(one, f"{path}.{index}")
     elif value is None:
         yield path

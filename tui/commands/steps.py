@@ -9,15 +9,18 @@ from typing import Any
 
 from tui.commands.output import Output
 from tui.commands.progress import ProgressLines
+from tui.commands.unverified import RELYING, warning
 from tui.engine.context import Options
-from tui.errors import PeakmarkError
-from tui.probe.protocol import RunEnded, StepEnded
+from tui.errors import PeakmarkError, SaveError, UsageError
+from tui.probe.protocol import RunEnded, StepEnded, StepStarted
+from tui.project import pending
 from tui.project.fingerprint import spec_hash
 from tui.project.load import load
 from tui.report.envelope import Source
 
-ALL_STEPS = ("params", "verify", "probe", "precision", "restore", "report")
 SHOWN_BY_RUN = ("params", "verify", "probe", "precision", "restore")
+COUNTED = frozenset({"agree", "disagree", "done"})
+"""Outcomes of the step params with an inventory, which has no id, in the project."""
 
 
 class Ended:
@@ -35,6 +38,30 @@ class Ended:
             self.text = event.text
         self._show(event)
 
+    def failed(self, code: int) -> PeakmarkError | None:
+        """The error of the first step that could not do its work, None when every step left a result."""
+        last = next((one for one in self.steps if one.code and not has_result(one)), None)
+        if last is None:
+            return None if self.steps else fault(code, self.text)
+        return fault(code, last.text or self.text)
+
+
+class Warned:
+    """Says once, before the first step that relies on Verify, that it failed or was never run."""
+
+    def __init__(self, project: Path, output: Output, show: Callable[[Any], None]) -> None:
+        self._project = project
+        self._output = output
+        self._show = show
+        self._said = False
+
+    def __call__(self, event: Any) -> None:
+        if isinstance(event, StepStarted) and event.step in RELYING and not self._said:
+            self._said = True
+            if text := warning(self._project):
+                self._output.talk(text)
+        self._show(event)
+
 
 def do(
     project: Path, steps: Sequence[str], options: Options, output: Output, run_id: str = ""
@@ -46,35 +73,53 @@ def do(
     """
     from tui.engine import runner
 
-    ended = Ended(ProgressLines(output))
+    if not steps:
+        raise UsageError("no step is named", hint=f"steps are {', '.join(runner.STEPS)}")
+    take_in(project, output)
+    ended = Ended(Warned(project, output, ProgressLines(output)))
     code = asyncio.run(runner.run(project, steps, options, ended, run_id=run_id))
     return code, ended
 
 
+def take_in(project: Path, output: Output) -> None:
+    """Save what an earlier command measured and could not save; what cannot be saved now waits on."""
+    try:
+        taken = pending.take_in(project) if project.is_file() else ()
+    except SaveError:
+        return
+    for id in taken:
+        output.talk(f"{id}, which could not be saved when it was measured, is in {project} now")
+
+
 def one(project: Path, step: str, options: Options, output: Output) -> int:
     """Run one step and print its result."""
+    before = probes(project)
     code, ended = do(project, (step,), options, output)
-    last = ended.steps[-1] if ended.steps else None
-    if last is None or (code >= 2 and not last.result) or (code and not _has_result(project, step, last)):
-        raise fault(code, (last.text if last else "") or ended.text)
-    ids = [event.result for event in ended.steps if event.result]
-    show(project, step, output, saved_ids(project, step, ids, options))
+    if (error := ended.failed(code)) is not None:
+        raise error
+    show(project, step, output, ids_of(project, ended.steps[-1], before))
     return code
 
 
-def saved_ids(project: Path, step: str, ids: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Ids of what this run saved: every batch of a sweep, in order, else the one result."""
-    if step != "probe" or not options.batches or len(options.batches) * len(options.lengths or (1,)) < 2:
-        return tuple(ids)
-    count = len(options.batches) * len(options.lengths or (1,))
-    return tuple(sorted(load(project).measured.probe)[-count:])
+def probes(project: Path) -> frozenset[str]:
+    """Ids of the probes that the project has now."""
+    return frozenset(load(project).measured.probe)
 
 
-def _has_result(project: Path, step: str, last: StepEnded) -> bool:
-    return bool(last.result) or (step == "params" and load(project).measured.inventory is not None)
+def ids_of(project: Path, event: StepEnded, before: frozenset[str]) -> tuple[str, ...]:
+    """Ids of what a step saved: every batch of a sweep in order, else the one result."""
+    if event.step == "probe":
+        return tuple(sorted(probes(project) - before))
+    return (event.result,) if event.result else ()
+
+
+def has_result(event: StepEnded) -> bool:
+    """Whether the step left something in the project."""
+    return bool(event.result) or event.outcome in COUNTED
 
 
 def fault(code: int, text: str) -> PeakmarkError:
+    """An error with the exit code of a run."""
     error = PeakmarkError(text or "it ended without a result")
     error.code = code or 4
     return error
@@ -117,48 +162,22 @@ def _probe_document(found: Source, ids: Sequence[str]) -> dict[str, Any]:
     return with_iterations(probe_document(found, ids), found)
 
 
-def ledger(project: Path, phase: str | None, output: Output, probe_id: str | None = None) -> int:
-    """Print the ledger of the latest probe; 1 when it does not fit."""
-    from tui.budget import ledger as ledgers
-    from tui.errors import UsageError
-    from tui.report import documents_measured, text
-
-    found = source(project)
-    if probe_id is not None and probe_id not in found.measured.probe:
-        raise UsageError(
-            f"{project.name} has no measurement {probe_id}", hint=f"see [measured.probe] in {project}"
-        )
-    shown = probe_id or ledgers.latest_probe(found.measured)
-    phases = found.measured.probe[shown].phases if shown else {}
-    if phase is not None and phase not in phases:
-        known = ", ".join(phases) or "none: peakmark probe measures them"
-        raise UsageError(f"phase {phase} was not measured", hint=f"measured phases: {known}")
-    output.answer(
-        lambda width: text.ledger_lines(
-            found.spec, found.measured, probe_id, phase, project=project.name, width=width
-        ),
-        lambda: documents_measured.ledger_document(found, probe_id, phase),
-    )
-    verdict = ledgers.ledger(found.spec, found.measured, probe_id, phase).verdict
-    return 1 if verdict.word in ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE") else 0
-
-
 def run(project: Path, steps: Sequence[str], options: Options, output: Output, run_id: str = "") -> int:
     """Run several steps and print the results of those that have one, then the report's path."""
+    before = probes(project)
     code, ended = do(project, steps, options, output, run_id)
-    failed = next((event for event in ended.steps if event.code >= 2 and not event.result), None)
-    if output.json:
+    error = ended.failed(code)
+    if not output.json:
+        for event in ended.steps:
+            if event.step in SHOWN_BY_RUN and has_result(event):
+                show(project, event.step, output, ids_of(project, event, before))
+                output.lines([""])
+            elif event.step == "report" and event.text and not event.code:
+                output.lines([event.text])
+    elif error is None:
         from tui.report.documents import report_document
 
         output.answer(lambda width: [], lambda: report_document(source(project)))
-    else:
-        for event in ended.steps:
-            if event.step in SHOWN_BY_RUN and event.code < 2:
-                show(project, event.step, output, [event.result] if event.result else [])
-                output.lines([""])
-        for event in ended.steps:
-            if event.step == "report" and event.text:
-                output.lines([event.text])
-    if failed is not None:
-        raise fault(code, failed.text)
+    if error is not None:
+        raise error
     return code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +15,24 @@ from tui.engine.outcome import Outcome
 from tui.errors import PeakmarkError
 from tui.probe.protocol import MeasurementEnded, MeasurementStarted, Plan
 from tui.project.load import Project, load
+from tui.project.trust import launch_words
+
+
+def interpreter(project: Project) -> str:
+    """What measures: the project's interpreter, relative to its folder as trust looks at it, or this one."""
+    named = project.spec.environment.python
+    return sys.executable if named is None else _program(project, named)
+
+
+def launch_prefix(project: Project) -> list[str]:
+    """Words before the interpreter; a program with a slash in its name is relative to the project's folder."""
+    words = launch_words(project)
+    return [_program(project, words[0]), *words[1:]] if words else []
+
+
+def _program(project: Project, named: str) -> str:
+    """A path as it is run; a bare name is looked up in PATH."""
+    return str(project.folder / Path(named).expanduser()) if "/" in named else named
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +143,12 @@ class Context:
         if self.stopping:
             raise asyncio.CancelledError
         project = self.load()
-        environment = project.spec.environment
         self.say(MeasurementStarted(plan.id, self.step, plan.task, title, self._relative(Path(plan.journal))))
         try:
             outcome = await child.measure(
                 plan,
-                environment.python or sys.executable,
-                shlex.split(environment.launch or ""),
+                interpreter(project),
+                launch_prefix(project),
                 self._show,
                 boot=boot,
                 variables=self.device.variables() if self.device else {"CUDA_VISIBLE_DEVICES": ""},

@@ -28,7 +28,7 @@ class Device:
     free_bytes: int | None = None
     driver_reserved_bytes: int | None = None
     driver: str | None = None
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
     """Reason for each field that is None and could be known, and under "cuda" why no GPU was taken."""
 
     def variables(self) -> dict[str, str]:

@@ -104,7 +104,8 @@ class Reader:
                 self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - closed by close()
             except FileNotFoundError:
                 return
-        while self._file is not None:
+        file = self._file
+        while self._file is file:  # whoever takes the lines may close it meanwhile
             # What an abandoned iteration left comes first; the part without an end is searched only once.
             while (end := self._rest.find(b"\n", self._searched)) >= 0:
                 line = bytes(self._rest[:end])
@@ -120,7 +121,7 @@ class Reader:
                 self._passing_over = True
                 self._rest.clear()
                 self._searched = 0
-            piece = self._file.read(self.PIECE_BYTES)
+            piece = file.read(self.PIECE_BYTES)
             if not piece:
                 return
             self._rest += piece

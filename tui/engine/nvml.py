@@ -25,7 +25,7 @@ class Card:
     """By all processes, without what the driver keeps for itself; None where the two cannot be told apart."""
     free_bytes: int | None = None
     driver_reserved_bytes: int | None = None
-    unknown: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
     """Reason for each field that is None."""
 
 
@@ -43,7 +43,7 @@ class Inventory:
 def inventory() -> Inventory:
     """Ask the driver for its devices; never raises."""
     try:
-        import pynvml as nvml
+        import pynvml as nvml  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         return Inventory(reason=f"nvidia-ml-py cannot be imported: {error}")
     try:

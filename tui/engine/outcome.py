@@ -46,7 +46,7 @@ class Outcome:
     """Path of the journal; ``log`` lies beside it."""
     log: str
     failure: Failed | None = None
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """Tables of ResultReady by their kind; the last one of a kind."""
     checks: tuple[CheckDone, ...] = ()
     readings: tuple[ReadingTaken, ...] = ()
@@ -66,10 +66,10 @@ class Gathered:
 
     finished: bool = False
     failure: Failed | None = None
-    results: dict[str, dict[str, Any]] = field(default_factory=dict)
-    checks: list[CheckDone] = field(default_factory=list)
-    readings: list[ReadingTaken] = field(default_factory=list)
-    iterations: list[IterationDone] = field(default_factory=list)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    checks: list[CheckDone] = field(default_factory=list[CheckDone])
+    readings: list[ReadingTaken] = field(default_factory=list[ReadingTaken])
+    iterations: list[IterationDone] = field(default_factory=list[IterationDone])
     environment: EnvironmentSeen | None = None
     phase: str = ""
 

@@ -10,7 +10,7 @@ import importlib
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -197,7 +197,7 @@ class _Run:
             self._task.cancel()
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self) -> Generator[None]:
         loop = asyncio.get_running_loop()
         caught = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
         for number in caught:

@@ -128,8 +128,13 @@ def hanging(text: str, width: int, indent: int = 4) -> list[str]:
 
     >>> hanging("n/a one two", 8)
     ['n/a one', '    two']
+    >>> hanging("no gain here", 80)
+    ['no gain here']
     """
     head, _, rest = clean(text).partition(" ")
+    while rest and columns(head) + 1 < indent:  # a short first word must not be set apart from the second
+        word, _, rest = rest.partition(" ")
+        head = f"{head} {word}"
     return wrap(rest, width, indent, head + " ")
 
 

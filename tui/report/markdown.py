@@ -165,6 +165,6 @@ def _hand_off(source: Source, found: Operating | None) -> list[str]:
     ]
     lines = ["## Hand-off", ""]
     lines += [f"* {name}: {escaped(text) if text else 'none written'}" for name, text in rows]
-    first = f"peakmark check {source.project}" if found else next_command(source)
-    last = "; when it exits 3, do not rely on this page." if found else "."
+    first = f"peakmark run {source.project} --steps verify,probe" if found else next_command(source)
+    last = "; unless it exits 0, do not rely on this page." if found else "."
     return [*lines, "", f"First do `{first}`{last}"]

@@ -198,7 +198,8 @@ def _summary(spec: Spec, probes: Sequence[Probe], project: str) -> str:
         words = {probe_verdict(spec, one).word for one in probes}
         if words == {"UNKNOWN"}:
             return "UNKNOWN: no batch was measured to its end."
-        return f"DOES NOT FIT: none of {len(probes)}. Next: peakmark probe {project} --search"
+        smaller = max(1, min(one.micro_batch for one in probes) // 2)
+        return f"DOES NOT FIT: none of {len(probes)}. Next: peakmark probe {project} --batch {smaller}"
     every = f"all {len(probes)}" if len(fitting) == len(probes) else f"{len(fitting)} of {len(probes)}"
     timed = [one for one in fitting if one.samples_per_s is not None]
     if not timed:
@@ -237,7 +238,7 @@ def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: i
         micro, accumulate = probe.micro_batch // 2, probe.accumulate * 2
         if micro * accumulate == probe.micro_batch * probe.accumulate:
             same = f"micro {micro} x accumulate {accumulate}, the same global batch"
-            lines += closing(f"Try {same}. Next: peakmark probe {project} --search", width)
+            lines += closing(f"Try {same}. Next: peakmark probe {project} --batch {micro}", width)
     return lines
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
-from tui.errors import ProjectError, RunError, VerdictError
+from tui.errors import ProjectError, RunError, SaveError, VerdictError
 from tui.probe.protocol import Plan
-from tui.project import save, trust
+from tui.project import pending, save, trust
 from tui.project.fingerprint import spec_hash
 from tui.project.ids import new_id
 from tui.project.load import Project
@@ -75,6 +75,7 @@ def plan(
     longest = batch.length.max if batch.length else None
     device = context.device
     name = "cpu" if device is None or device.kind == "cpu" else f"cuda:{device.id}"
+    fields: dict[str, Any] = {"precision": spec.precision.use, "device": name, **more}
     return Plan(
         id=id,
         task=task,
@@ -92,7 +93,7 @@ def plan(
         quality={"batches": spec.quality.batches, "direction": spec.quality.direction},
         folder=str(project.path.resolve().parent),
         nice=context.options.nice,
-        **{"precision": spec.precision.use, "device": name, **more},
+        **fields,
     )
 
 
@@ -122,17 +123,21 @@ def keep(context: Context, outcomes: Sequence[Outcome], id: str, kind: str, resu
     """Save ``result`` as ``measured.KIND.ID`` together with its environment's entry.
 
     Raises:
-        SaveError: the project could not be written; the journals have the result.
+        SaveError: the project could not be written; the sentence says where the result is kept.
     """
     key, entry = environment(context, outcomes)
-
-    def add(measured: Measured) -> Measured:
-        changes: dict[str, Any] = {kind: {**getattr(measured, kind), id: result}}
-        if entry is not None:
-            changes["environment"] = {**measured.environment, key: entry}
-        return dataclasses.replace(measured, **changes)
-
-    save.record(context.project_path, add, kept_in=journal_name(outcomes))
+    tables: dict[str, Any] = {kind: {id: result}}
+    if entry is not None:
+        tables["environment"] = {key: entry}
+    found = Measured(**tables)
+    kept_in = pending.put(context.project_path, id, found)
+    try:
+        save.record(context.project_path, lambda measured: pending.merged(measured, found), kept_in=kept_in)
+    except SaveError as error:
+        if not kept_in:
+            error.hint += f", nor could the result be kept; its figures are in {journal_name(outcomes)}"
+        raise
+    pending.drop(id)
 
 
 def journal_name(outcomes: Sequence[Outcome]) -> str:

@@ -48,6 +48,8 @@ async def run(context: Context) -> StepResult:
     outcomes: dict[Block, Outcome] = {}
     try:
         for place, block in enumerate(blocks):
+            if block.task == "traced" and outcomes[dataclasses.replace(block, task="train")].word != "done":
+                continue  # a setting that cannot be trained here needs no figure of its memory
             context.say(Progress(place, len(blocks), "blocks"))
             outcome = await _block(context, project, block, folder, id, block == blocks[0])
             outcomes[block] = outcome

@@ -1,13 +1,14 @@
 """Step 4: full iterations at one batch or several, each batch in two fresh children.
 
-The traced child comes first: it says what is alive, also when the batch does not fit.  The timed child, which
-carries no tracing and is held to the limit exactly, decides.
+The traced child comes first: it says what is alive in every phase.  The timed child, which carries no tracing
+and is held to the limit exactly, decides.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from tui.budget.ledger import probe_verdict
 from tui.engine import device as devices
@@ -53,8 +54,16 @@ async def run(context: Context) -> StepResult:
         result = await measure(context, project, spec, one)
         results.append(result)
         if result.code > VerdictError.code or result.outcome == "cancelled":
-            return result
+            return _ended_early(result, len(wanted), results[:-1])
     return results[0] if len(results) == 1 else _several(wanted, results)
+
+
+def _ended_early(result: StepResult, asked: int, before: Sequence[StepResult]) -> StepResult:
+    """``result``, saying what of a sweep was saved before it."""
+    if not before:
+        return result
+    text = f"{result.text}; the {len(before)} of {asked} batches before it are saved"
+    return dataclasses.replace(result, text=text, result_id=result.result_id or before[-1].result_id)
 
 
 def _several(wanted: Sequence[Candidate], results: Sequence[StepResult]) -> StepResult:
@@ -72,7 +81,7 @@ async def measure(context: Context, project: Project, spec: str, one: Candidate)
         devices.refuse_if_busy(before, budget.job, where=project.at("budget.job"))
     limit = budget.job if budget.job is not None else (before.total_bytes if before is not None else None)
     id = new_id("p")
-    asked = {"micro": one.micro, "accumulate": one.accumulate, "length": one.length, "limit_bytes": limit}
+    asked: dict[str, Any] = {**dataclasses.asdict(one), "limit_bytes": limit}
     title = f"micro-batch {one.micro}"
     traced = await context.measure(
         common.plan(context, project, "traced", **asked, iterations=3), f"{title}, memory"
@@ -91,7 +100,7 @@ async def measure(context: Context, project: Project, spec: str, one: Candidate)
         return common.failed(last)
     if last.word == "cancelled" and traced.word != "done":
         return common.failed(last)
-    probe = assemble(context, project, spec, one, outcomes, limit)
+    probe = assemble(context, project, spec, one, outcomes, limit, before)
     common.keep(context, outcomes, id, "probe", probe)
     _note_gradients(context, spec, traced)
     return _said(project, probe, id)
@@ -103,7 +112,7 @@ def _said(project: Project, probe: Probe, id: str) -> StepResult:
         return StepResult("cancelled", 4, probe.failure, id)
     if probe.outcome == "failed":
         return StepResult("failed", VerdictError.code, probe.failure, id)
-    code = 0 if probe.outcome in ("fits", "fits-without-reserve", "unknown") else VerdictError.code
+    code = 0 if probe.outcome in ("fits", "unknown") else VerdictError.code
     return StepResult(probe.outcome, code, probe.failure or found.word, id)
 
 
@@ -114,14 +123,15 @@ def assemble(
     one: Candidate,
     outcomes: Sequence[Outcome],
     limit: int | None,
+    before: devices.Device | None,
 ) -> Probe:
-    """The Probe entry of one batch from its children."""
+    """The Probe entry of one batch from its children; ``before``: the device just before them."""
     traced, timed = outcomes[0], (outcomes[1] if len(outcomes) > 1 else None)
     after = context.device_now()
     key, _ = common.environment(context, outcomes)
     kind = context.device.kind if context.device is not None else "cpu"
     phases, worst = phases_of(traced, timed, kind)
-    readings, contended = readings_of(outcomes, phases, worst, kind, context.device, after, CONTENDED_SHARE)
+    readings, contended = readings_of(outcomes, phases, worst, kind, before, after, CONTENDED_SHARE)
     budget = project.spec.budget
     probe = Probe(
         at=common.now(),
@@ -172,11 +182,17 @@ def with_outcome(project: Project, probe: Probe, last: Outcome) -> Probe:
 
 def _sentence(last: Outcome, details: dict[str, object]) -> str:
     """ "out of memory: iteration 1, backward, asked for N B", as far as the child could say."""
-    phase = str(details.get("phase") or last.phase)
-    first = phase.startswith("first.") or details.get("iteration") in (0, None)
-    place = f"iteration {1 if first else 2}, {phase.removeprefix('first.')}"
+    phase = str(details.get("phase") or (last.failure.phase if last.failure else "") or last.phase)
+    index = details.get("iteration")
+    if phase.startswith("first."):
+        index = 0
+    elif index is None and phase in ("forward", "backward", "step") and last.iterations:
+        timed = any(one.kind == "timed" for one in last.iterations)  # of these not every one is told
+        index = None if timed else last.iterations[-1].index + 1
+    place = f"iteration {index + 1}, " if isinstance(index, int) else ""
     asked = details.get("asked_bytes")
-    return f"out of memory: {place}" + (f", asked for {asked:,} B" if isinstance(asked, int) else "")
+    said = f", asked for {asked:,} B" if isinstance(asked, int) else ""
+    return f"out of memory: {place}{phase.removeprefix('first.')}{said}"
 
 
 def with_times(probe: Probe, timed: Outcome | None) -> Probe:

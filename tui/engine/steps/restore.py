@@ -60,7 +60,7 @@ def _ended(
     key, _ = common.environment(context, outcomes)
     checkpoint = killed.results.get("checkpoint", {})
     peak = next((one for one in resumed.readings if one.name in ("requested", "process")), None)
-    unknown = {}
+    unknown: dict[str, str] = {}
     if peak is None or peak.bytes is None:
         unknown["restore_peak_bytes"] = (peak.unknown if peak else "") or "not read"
     loaded = resumed.results.get("resume", {}).get("loaded_s")

@@ -51,17 +51,21 @@ def build(
 
 def _noise(reference: Sequence[Outcome]) -> Noise:
     tables = [one.results["train"] for one in reference]
-    validation, why = compare.noise_floor([table["validation_loss"] or float("nan") for table in tables])
-    training, _ = compare.noise_floor([_final(table) or float("nan") for table in tables])
+    validation, why = compare.noise_floor([_number(table["validation_loss"]) for table in tables])
+    training, _ = compare.noise_floor([_number(_final(table)) for table in tables])
     unknown = {} if validation is not None else {"noise_floor": why, "noise_floor_training": why}
     return Noise(validation, training, unknown)
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def _worst(name: str, traced: Outcome | None, memory: Mapping[str, PhasePeak]) -> PhasePeak | str:
     """The worst phase of a setting, or why there is none."""
     if name in memory:
         return memory[name]
-    phases = traced.results.get("traced", {}).get("phases", {}) if traced is not None else {}
+    phases: dict[str, Any] = traced.results.get("traced", {}).get("phases", {}) if traced is not None else {}
     if not phases:
         return (traced.sentence if traced is not None else "") or "its memory was not traced"
     worst = max(phases.values(), key=lambda phase: phase["requested_bytes"])
