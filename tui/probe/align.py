@@ -4,11 +4,15 @@ Two iterations of one program allocate the same blocks in the same order, except
 A full diff would be quadratic on tens of thousands of repeating entries; looking a little ahead is enough.
 """
 
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
 AHEAD = 48
 """How many entries the longer sequence may have more at one place."""
 
 
-def pair(mine, theirs):
+def pair(mine: Sequence[Any], theirs: Sequence[Any]) -> List[Tuple[int, int]]:
     """(index in ``mine``, index in ``theirs``) of entries that correspond, in order.
 
     >>> pair("abcd", "abxcd")
@@ -31,7 +35,7 @@ def pair(mine, theirs):
     return pairs
 
 
-def _step(mine, theirs, i, j):
+def _step(mine: Sequence[Any], theirs: Sequence[Any], i: int, j: int) -> Optional[Tuple[int, int]]:
     """The smallest number of entries to pass over on either side until two and their successors agree."""
     for total in range(1, AHEAD + 1):
         for left in range(total + 1):

@@ -4,7 +4,13 @@ The record of either device becomes a ``Record``: allocations in order of birth,
 deaths) in order of time.  Requested bytes at any instant are the sum over what is alive.  No torch.
 """
 
+from __future__ import annotations
+
 import bisect
+from typing import Iterable, List, Optional, Tuple
+
+Row = Tuple[int, int, int, str, Optional[int]]
+"""(time_ns, address, nbytes or -nbytes, operator, end of the outermost operator)."""
 
 
 class Allocation:
@@ -16,27 +22,30 @@ class Allocation:
 
     __slots__ = ("address", "born", "born_ns", "died", "died_ns", "nbytes", "op", "outer_end_ns")
 
-    def __init__(self, address, nbytes, born_ns, op="", outer_end_ns=None):
+    def __init__(
+        self, address: int, nbytes: int, born_ns: int, op: str = "", outer_end_ns: Optional[int] = None
+    ) -> None:
         self.address = address
         self.nbytes = nbytes
         self.born_ns = born_ns
         self.op = op
         self.outer_end_ns = outer_end_ns
-        self.born = None
-        self.died = None
-        self.died_ns = None
+        self.born = 0
+        self.died: Optional[int] = None
+        self.died_ns: Optional[int] = None
 
 
 class Record:
-    """Built from ``(time_ns, address, nbytes, op, outer_end_ns)`` rows; nbytes is negative for a free.
+    """Built from ``Row``s in any order; ``resolution_ns`` is the step of their clock.
 
     ``allocations``: in order of birth.  ``events``: (time_ns, index of the allocation, +nbytes or -nbytes).
     ``unknown_frees``: frees of blocks that were made before recording began.
     """
 
-    def __init__(self, rows):
-        self.allocations = []
-        self.events = []
+    def __init__(self, rows: Iterable[Row], resolution_ns: int = 1) -> None:
+        self._resolution_ns = resolution_ns
+        self.allocations: List[Allocation] = []
+        self.events: List[Tuple[int, int, int]] = []
         self.unknown_frees = 0
         living = {}
         for time_ns, address, nbytes, op, outer_end_ns in sorted(rows, key=lambda row: row[0]):
@@ -60,11 +69,11 @@ class Record:
         for index, one in enumerate(self.allocations):
             self._by_address.setdefault(one.address, []).append(index)
 
-    def event_at(self, time_ns):
-        """Number of events before ``time_ns``."""
-        return bisect.bisect_left(self._times, time_ns)
+    def event_at(self, time_ns: int) -> int:
+        """Number of events before ``time_ns``; one of the same step of the record's clock counts as later."""
+        return bisect.bisect_left(self._times, time_ns // self._resolution_ns * self._resolution_ns)
 
-    def alive_at(self, address, time_ns):
+    def alive_at(self, address: int, time_ns: int) -> Optional[int]:
         """Index of the allocation that starts at ``address`` and is alive at ``time_ns``, or None."""
         found = None
         for index in self._by_address.get(address, ()):
@@ -76,7 +85,7 @@ class Record:
         died = self.allocations[found].died_ns
         return None if died is not None and died < time_ns else found
 
-    def levels(self):
+    def levels(self) -> List[int]:
         """Requested bytes after every event."""
         level, out = 0, []
         for _, _, change in self.events:
@@ -84,7 +93,7 @@ class Record:
             out.append(level)
         return out
 
-    def peak(self, first, last):
+    def peak(self, first: int, last: int) -> Tuple[int, Optional[int]]:
         """(bytes, event index or None) of the highest level in events [first, last); the level before counts.
 
         The event index is None when nothing in the interval is higher than where it began.
@@ -97,7 +106,7 @@ class Record:
                 best, at = level, place
         return best, at
 
-    def alive_after(self, event):
+    def alive_after(self, event: int) -> List[int]:
         """Indices of the allocations that are alive after ``event`` (an index, or -1 for none)."""
         return [
             index

@@ -5,20 +5,26 @@ manifest; its SHA-256 stands in a file beside it and is checked before anything 
 of a tensor loads without a word.  Loading is ``weights_only=True``, never relaxed.
 """
 
+from __future__ import annotations
+
 import ctypes
 import hashlib
 import os
 import random
 import sys
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Tuple
 
 import torch
 
 from .faults import TaskError
 
+if TYPE_CHECKING:
+    from .session import Session
+
 FORMAT = "peakmark-checkpoint-1"
 
 
-def save(session, path):
+def save(session: Session, path: str) -> Tuple[Dict[str, int], int, str]:
     """Write the session's state; returns (bytes by part, total bytes, sha256)."""
     parts = {"model": session.model.state_dict(), "optimizer": session.optimizer.state_dict()}
     if session.setting.scaler is not None:
@@ -49,7 +55,7 @@ def save(session, path):
     return sizes, os.path.getsize(path), digest
 
 
-def load(session, path):
+def load(session: Session, path: str) -> None:
     """Put the saved state into a freshly built session.
 
     Raises:
@@ -85,7 +91,7 @@ def load(session, path):
     _apply(session, parts, shown)
 
 
-def _apply(session, parts, shown):
+def _apply(session: Session, parts: Dict[str, Any], shown: str) -> None:
     try:
         session.model.load_state_dict(parts["model"])
         session.optimizer.load_state_dict(parts["optimizer"])
@@ -101,7 +107,7 @@ def _apply(session, parts, shown):
     _restore_rng(parts["rng"])
 
 
-def _rng():
+def _rng() -> Dict[str, Any]:
     state = {"torch": torch.get_rng_state(), "python": random.getstate()}
     if torch.cuda.is_available():
         state["cuda"] = torch.cuda.get_rng_state_all()
@@ -118,7 +124,7 @@ def _rng():
     return state
 
 
-def _restore_rng(state):
+def _restore_rng(state: Dict[str, Any]) -> None:
     torch.set_rng_state(state["torch"])
     random.setstate(state["python"])
     if "cuda" in state and torch.cuda.is_available():
@@ -137,7 +143,7 @@ def _restore_rng(state):
         )
 
 
-def sha256(path):
+def sha256(path: str) -> str:
     """Hex digest of a file, read in pieces."""
     digest = hashlib.sha256()
     with open(path, "rb") as handle:
@@ -146,7 +152,7 @@ def sha256(path):
     return digest.hexdigest()
 
 
-def tensor_bytes(value):
+def tensor_bytes(value: Any) -> int:
     """Bytes of the tensors in a nested structure."""
     if isinstance(value, torch.Tensor):
         return value.numel() * value.element_size()
@@ -157,7 +163,7 @@ def tensor_bytes(value):
     return 0
 
 
-def tensor_digest(tensors):
+def tensor_digest(tensors: Iterable[torch.Tensor]) -> str:
     """SHA-256 over the bytes of tensors, in order: equal only when every bit is."""
     digest = hashlib.sha256()
     for tensor in tensors:
@@ -167,10 +173,10 @@ def tensor_digest(tensors):
     return digest.hexdigest()
 
 
-def parameter_digest(session):
+def parameter_digest(session: Session) -> str:
     """Digest of every parameter and buffer of the session's model."""
     return tensor_digest([*session.model.parameters(), *session.model.buffers()])
 
 
-def _first_line(error):
+def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]

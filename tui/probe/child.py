@@ -4,47 +4,26 @@ Order matters: the lifeline and the journal come before torch, so that a slow or
 orphan never lives; the user's code comes last.
 """
 
+from __future__ import annotations
+
 import faulthandler
 import os
 import signal
 import sys
 import traceback
+from typing import Tuple
 
 from . import lifeline
 from .faults import TaskError, describe
 from .journal import JOURNAL_LOST, Journal
-from .protocol import Finished, PhaseEntered, Plan, ProtocolError, Started
+from .protocol import Finished, Plan, ProtocolError, Started
+from .reporter import Reporter
 
 OLDEST_TORCH = (2, 6)
 """Older ones lack hooks and statistics that are read here, and are refused with a sentence."""
 
 
-class Reporter:
-    """What a task writes to: events go to the journal, phases are remembered for the sentence of a failure."""
-
-    def __init__(self, journal):
-        self._journal = journal
-        self.phase = "start"
-
-    def __call__(self, event):
-        """Append any event of the protocol."""
-        self._journal.add(event)
-
-    def enter(self, phase, iteration=None, micro=None):
-        """Enter a phase, and say so."""
-        self.phase = phase
-        self._journal.add(PhaseEntered(phase, iteration, micro))
-
-    def note(self, phase):
-        """Remember a phase without writing: used inside timed iterations."""
-        self.phase = phase
-
-    def sync(self):
-        """Keep what was written even if the machine goes down."""
-        self._journal.sync()
-
-
-def main(plan_path):
+def main(plan_path: str) -> int:
     """Run the plan; returns the process's exit code (0 also for a failure that was told in the journal)."""
     faulthandler.enable()
     try:
@@ -74,7 +53,7 @@ def main(plan_path):
     os._exit(JOURNAL_LOST if journal.lost else 0)
 
 
-def _run(plan, report, nice):
+def _run(plan: Plan, report: Reporter, nice: int) -> None:
     torch_version = _import_torch()
     import torch
 
@@ -101,7 +80,7 @@ def _run(plan, report, nice):
     report(Finished())
 
 
-def _import_torch():
+def _import_torch() -> str:
     try:
         import torch
     except ImportError as error:
@@ -114,12 +93,12 @@ def _import_torch():
     return torch.__version__
 
 
-def _numbers(version):
+def _numbers(version: str) -> Tuple[int, ...]:
     parts = version.split("+")[0].split(".")
     return tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in parts[:2])
 
 
-def _renice(wanted):
+def _renice(wanted: int) -> int:
     try:
         return os.nice(max(0, wanted - os.nice(0)))
     except OSError:

@@ -4,9 +4,12 @@
 frame that lies in the user's own files.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import traceback
+from typing import Any, List, Optional
 
 from .protocol import Failed
 
@@ -17,7 +20,7 @@ _UNITS = {"bytes": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, None: 1}
 class TaskError(Exception):
     """The task cannot go on; ``kind`` is one of those that ``protocol.Failed`` lists."""
 
-    def __init__(self, kind, sentence, where="", hint="", **details):
+    def __init__(self, kind: str, sentence: str, where: str = "", hint: str = "", **details: Any) -> None:
         super().__init__(sentence)
         self.kind = kind
         self.sentence = sentence
@@ -30,7 +33,7 @@ class MemoryLimit(MemoryError):
     """The child's own limit was reached before the device's."""
 
 
-def is_out_of_memory(error):
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether ``error`` says that an allocation failed, on any device and any torch from 2.1 on."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, MemoryError) or "OutOfMemoryError" in names:
@@ -41,7 +44,7 @@ def is_out_of_memory(error):
     )
 
 
-def asked_bytes(error):
+def asked_bytes(error: BaseException) -> Optional[int]:
     """Bytes that the failed allocation asked for, as the error's text says them, or None."""
     found = _ALLOCATE.search(str(error))
     if not found:
@@ -49,7 +52,7 @@ def asked_bytes(error):
     return int(float(found.group(1)) * _UNITS[found.group(2)])
 
 
-def place(error, roots):
+def place(error: BaseException, roots: List[str]) -> str:
     """``file:line`` of the innermost frame in the user's files (below ``roots``), or ""."""
     frames = traceback.extract_tb(error.__traceback__)
     for frame in reversed(frames):
@@ -61,18 +64,18 @@ def place(error, roots):
     return ""
 
 
-def _folder(root):
+def _folder(root: str) -> str:
     return root if os.path.isdir(root) else os.path.dirname(root)
 
 
-def one_line(error, limit=300):
+def one_line(error: BaseException, limit: int = 300) -> str:
     """The error's own words on one line, without memory addresses."""
     text = " ".join(str(error).split()) or type(error).__name__
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def describe(error, roots, phase, python):
+def describe(error: BaseException, roots: List[str], phase: str, python: str) -> Failed:
     """The ``Failed`` event for any exception that ended a task."""
     if isinstance(error, TaskError):
         return Failed(error.kind, error.sentence, error.where, error.hint, phase, dict(error.details))

@@ -1,43 +1,55 @@
 """Finding where a number stopped being one."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, List, Optional
+
 import torch
 
 from .faults import TaskError
+from .setting import short
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
-def check_loss(loss, session, iteration):
-    """Raise when ``loss`` (a float) is not finite, naming the first module whose output is not.
+def check_loss(loss: Optional[float], session: Session, iteration: int, micro: Optional[int] = None) -> None:
+    """Raise when ``loss`` is not finite, naming the first module whose output is not.
+
+    Args:
+        iteration: counted from 0, as is ``micro``; None where the loss is the mean of all micro-batches.
 
     Raises:
         TaskError: kind ``nonfinite``.
     """
     if loss is None or abs(loss) < float("inf"):
         return
-    word = "NaN" if loss != loss else "infinite"
-    culprit = first_nonfinite(session)
+    place = "iteration %d" % (iteration + 1)
+    if micro is not None and session.accumulate > 1:
+        place += ", micro-batch %d" % (micro + 1)
+    culprit = first_nonfinite(session, iteration * session.accumulate + (micro or 0))
     raise TaskError(
         "nonfinite",
-        "loss is %s at iteration %d" % (word, iteration + 1),
+        "loss is %s at %s" % ("NaN" if loss != loss else "infinite", place),
         hint=(culprit or "every module's output was finite when it was run again")
         + "; memory figures are kept, throughput is not reported",
         iteration=iteration,
     )
 
 
-def first_nonfinite(session):
-    """ "first non-finite: output of h.7.mlp (bf16)" for the current weights and the first batch, or ""."""
+def first_nonfinite(session: Session, index: int) -> str:
+    """ "first non-finite: output of h.7.mlp (bf16)" for the current weights and batch ``index``, or ""."""
     for name, one in session.model.named_parameters():
         if not torch.isfinite(one).all():
             return "parameter %s is not finite by now" % name
-    found = []
+    found: List[str] = []
 
-    def look(name):
-        def hook(module, args, out):
+    def look(name: str) -> Callable[..., None]:
+        def hook(module: torch.nn.Module, args: Any, out: Any) -> None:
             bad = isinstance(out, torch.Tensor) and out.is_floating_point() and not torch.isfinite(out).all()
             if bad and not found:
                 found.append(
-                    "first non-finite: output of %s (%s)"
-                    % (name or type(module).__name__, str(out.dtype).replace("torch.", ""))
+                    "first non-finite: output of %s (%s)" % (name or type(module).__name__, short(out.dtype))
                 )
 
         return hook
@@ -45,7 +57,7 @@ def first_nonfinite(session):
     hooks = [module.register_forward_hook(look(name)) for name, module in session.model.named_modules()]
     try:
         with torch.no_grad():
-            batch = session.workload.batch(session.micro, 0, "train", session.length, session.plan.seed)
+            batch = session.workload.batch(session.micro, index, "train", session.length, session.plan.seed)
             session.run.loss(session.to_device(session.setting.batch(batch)))
     finally:
         for hook in hooks:

@@ -3,12 +3,15 @@
 Errors are relative: the norm of the difference over the norm of the reference, in fp64, in total and by module.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any, Dict
 
 import torch
 
 
-def collect(model, scale=1.0):
+def collect(model: torch.nn.Module, scale: float = 1.0) -> Dict[str, torch.Tensor]:
     """{parameter name: gradient as fp32 on the CPU}, divided by ``scale``; parameters without one are left out."""
     return {
         name: one.grad.detach().float().cpu() / scale
@@ -17,18 +20,18 @@ def collect(model, scale=1.0):
     }
 
 
-def write(gradients, path):
+def write(gradients: Dict[str, torch.Tensor], path: str) -> None:
     """Keep gradients for other processes to compare with."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     torch.save(gradients, path)
 
 
-def read(path):
+def read(path: str) -> Dict[str, torch.Tensor]:
     """Gradients that ``write`` kept."""
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def compare(found, reference):
+def compare(found: Dict[str, torch.Tensor], reference: Dict[str, torch.Tensor]) -> Dict[str, Any]:
     """{"error", "cosine", "worst", "worst_error", "nonfinite", "zeroed"} of ``found`` against ``reference``.
 
     ``worst`` is the module (parameter name without its last part) with the largest relative error among those

@@ -3,12 +3,16 @@
 A tensor that two names share is one parameter; a state dictionary lists it twice, which is reported apart.
 """
 
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Set
+
 import torch
 
 from .faults import TaskError
 
 
-def take(model, groups=None):
+def take(model: torch.nn.Module, groups: Optional[Dict[str, str]] = None) -> Dict[str, Any]:
     """The ``inventory`` table of protocol.ResultReady.
 
     Args:
@@ -53,7 +57,7 @@ def take(model, groups=None):
     }
 
 
-def shared(model):
+def shared(model: torch.nn.Module) -> List[str]:
     """``"lm_head.weight = wte.weight"`` for every parameter that has more than one name."""
     names = {}
     for name, one in model.named_parameters(remove_duplicate=False):
@@ -61,7 +65,7 @@ def shared(model):
     return [" = ".join(reversed(many)) for many in names.values() if len(many) > 1]
 
 
-def grouped(model, words):
+def grouped(model: torch.nn.Module, words: Dict[str, str]) -> Dict[str, int]:
     """Unique elements by top-level part, in the model's order; a list of equal blocks is one part."""
     seen, parts = set(), {}
     _add(model, words, seen, parts)
@@ -75,7 +79,9 @@ def grouped(model, words):
     return parts
 
 
-def _add(model, words, seen, parts, prefix=""):
+def _add(
+    model: torch.nn.Module, words: Dict[str, str], seen: Set[int], parts: Dict[str, int], prefix: str = ""
+) -> None:
     for name, child in model.named_children():
         size = _count(child, seen)
         many = (
@@ -95,7 +101,7 @@ def _add(model, words, seen, parts, prefix=""):
         parts[prefix + "(own)"] = own
 
 
-def _count(module, seen):
+def _count(module: torch.nn.Module, seen: Set[int]) -> int:
     total = 0
     for one in module.parameters():
         if id(one) not in seen:

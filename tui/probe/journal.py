@@ -4,9 +4,12 @@ A full disk first shows as a short write; the torn line is cut off again, journa
 says so.  Nothing here ever raises into the measured program.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import threading
+from typing import Any
 
 from . import protocol
 
@@ -17,13 +20,13 @@ JOURNAL_LOST = 71
 class Journal:
     """Appends events to ``path``; ``lost`` holds the reason once a write failed."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.lost = ""
         self._lock = threading.Lock()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._pid = os.getpid()
 
-    def add(self, event):
+    def add(self, event: Any) -> None:
         """Append ``event``; a forked copy of this process stays silent."""
         if self.lost or os.getpid() != self._pid:
             return
@@ -37,14 +40,14 @@ class Journal:
                 self.lost = str(error)
                 self._cut_torn_line()
 
-    def sync(self):
+    def sync(self) -> None:
         """Ask the disk to keep what was written."""
         try:
             os.fsync(self._fd)
         except OSError:
             pass
 
-    def _cut_torn_line(self):
+    def _cut_torn_line(self) -> None:
         try:
             size = os.fstat(self._fd).st_size
             with open("/proc/self/fd/%d" % self._fd, "rb") as readable:

@@ -11,11 +11,24 @@ A tracked allocation without a certain row is placed by its lifetime: made in a 
 a retained activation; anything else in an iteration is a step temporary.  No torch.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
 from . import align
+
+if TYPE_CHECKING:
+    from .allocations import Allocation, Record
+    from .tracker import Label
 
 TRANSIENT = ("forward", "backward", "step", "validate")
 UNTRACKED = ("build", "optimizer", "step", "validate")
 """Phases whose passing blocks can be nothing but temporaries, tracked or not: no activation is kept in them."""
+
+
+Mark = Tuple[int, str, Optional[int], Optional[int]]
+Registration = Tuple[int, int, str, str]
+Birth = Tuple[int, int, "Label"]
 
 
 class Interval:
@@ -23,7 +36,9 @@ class Interval:
 
     __slots__ = ("first", "iteration", "last", "micro", "phase")
 
-    def __init__(self, phase, iteration, micro, first, last=None):
+    def __init__(
+        self, phase: str, iteration: Optional[int], micro: Optional[int], first: int, last: int = 0
+    ) -> None:
         self.phase = phase
         self.iteration = iteration
         self.micro = micro
@@ -38,17 +53,26 @@ class Labelled:
         record: an ``allocations.Record``.
         marks: (time_ns, phase, iteration or None, micro or None), in order; the last one ends the measurement.
         registered: (time_ns, address, row, name): storages looked up at known times.
-        births: the tracker's, of iteration ``tracked``.
+        births: the tracker's, of iteration ``tracked``; None: none was tracked, and the places in the program
+            where a block was made and freed decide alone (a run that ended too early).
     """
 
-    def __init__(self, record, marks, registered, births, tracked):
+    def __init__(
+        self,
+        record: Record,
+        marks: List[Mark],
+        registered: List[Registration],
+        births: List[Birth],
+        tracked: Optional[int],
+    ) -> None:
         self.record = record
         self.intervals = _intervals(record, marks)
-        self.rows = [None] * len(record.allocations)
-        self.labels = [None] * len(record.allocations)
+        self.rows: List[Optional[str]] = [None] * len(record.allocations)
+        self.labels: List[Optional[Label]] = [None] * len(record.allocations)
         self.names = [""] * len(record.allocations)
-        self.outside = {}
-        self._where = [None] * len(record.allocations)
+        self.outside: Dict[int, Tuple[str, str]] = {}
+        self._tracked = tracked
+        self._where: List[Optional[Interval]] = [None] * len(record.allocations)
         for interval in self.intervals:
             for place in range(interval.first, interval.last):
                 index = record.events[place][1]
@@ -61,13 +85,13 @@ class Labelled:
             if self.rows[index] is None:
                 self.rows[index] = self._by_lifetime(index)
 
-    def _join(self, births):
+    def _join(self, births: List[Birth]) -> None:
         for time_ns, address, label in births:
             index = self.record.alive_at(address, time_ns)
             if index is not None and (self.labels[index] is None or label.row):
                 self.labels[index] = label
 
-    def _carry_over(self, tracked):
+    def _carry_over(self, tracked: Optional[int]) -> None:
         """Give the labels of the tracked iteration to the same allocations of the others."""
         model = {
             (one.phase, one.micro): self._born_in(one) for one in self.intervals if one.iteration == tracked
@@ -75,13 +99,13 @@ class Labelled:
         for interval in self.intervals:
             if interval.iteration in (None, tracked):
                 continue
-            source = model.get((interval.phase, interval.micro), ())
+            source = model.get((interval.phase, interval.micro), [])
             for mine, theirs in align.pair(self._keys(self._born_in(interval)), self._keys(source)):
                 index, other = self._born_in(interval)[mine], source[theirs]
                 if self.labels[index] is None:
                     self.labels[index] = self.labels[other]
 
-    def _born_in(self, interval):
+    def _born_in(self, interval: Interval) -> List[int]:
         born = []
         for place in range(interval.first, interval.last):
             index = self.record.events[place][1]
@@ -89,10 +113,10 @@ class Labelled:
                 born.append(index)
         return born
 
-    def _keys(self, indices):
+    def _keys(self, indices: List[int]) -> List[Tuple[int, str]]:
         return [(self.record.allocations[one].nbytes, self.record.allocations[one].op) for one in indices]
 
-    def _register(self, registered):
+    def _register(self, registered: List[Registration]) -> None:
         for time_ns, address, row, name in registered:
             index = self.record.alive_at(address, time_ns)
             if index is None:
@@ -101,7 +125,7 @@ class Labelled:
                 self.rows[index] = row
                 self.names[index] = name
 
-    def _by_lifetime(self, index):
+    def _by_lifetime(self, index: int) -> str:
         one, label, interval = self.record.allocations[index], self.labels[index], self._where[index]
         if label is None:
             inside = (
@@ -109,28 +133,42 @@ class Labelled:
             )
             if inside:
                 return "operator_scratch"
-            passing = interval is not None and one.died is not None and one.died <= interval.last
-            return "step_temporaries" if passing and interval.phase in UNTRACKED else "unattributed"
+            if self._tracked is None and interval is not None and interval.phase in TRANSIENT:
+                return self._by_phase(one, interval)
+            if interval is None or one.died is None or one.died > interval.last:
+                return "unattributed"
+            return "step_temporaries" if interval.phase in UNTRACKED else "unattributed"
         if label.row:
             return label.row
         if interval is None or interval.phase not in TRANSIENT:
             return "step_temporaries"
-        if interval.phase == "forward":
-            outlives = one.died is None or one.died >= interval.last
-            return "retained_activations" if outlives else "step_temporaries"
-        return "step_temporaries"
+        return self._by_phase(one, interval)
 
-    def peak(self, interval):
+    @staticmethod
+    def _by_phase(one: Allocation, interval: Interval) -> str:
+        outlives = one.died is None or one.died >= interval.last
+        return "retained_activations" if interval.phase == "forward" and outlives else "step_temporaries"
+
+    def peak(self, interval: Interval) -> Tuple[int, Dict[str, int], Optional[int]]:
         """(requested bytes, rows at that instant, index of the allocation that set it or None)."""
         value, at = self.record.peak(interval.first, interval.last)
-        alive = self.record.alive_after(interval.first - 1 if at is None else at)
-        rows = {}
-        for index in alive:
-            rows[self.rows[index]] = rows.get(self.rows[index], 0) + self.record.allocations[index].nbytes
+        rows = self._rows_after(interval.first - 1 if at is None else at)
         return value, rows, None if at is None else self.record.events[at][1]
 
+    def after_last_birth(self) -> Tuple[int, Dict[str, int]]:
+        """(requested bytes, rows) as the last allocation was made: what was alive when the next one failed."""
+        rows = self._rows_after(max((one.born for one in self.record.allocations), default=-1))
+        return sum(rows.values()), rows
 
-def _intervals(record, marks):
+    def _rows_after(self, event: int) -> Dict[str, int]:
+        rows: Dict[str, int] = {}
+        for index in self.record.alive_after(event):
+            row = self.rows[index] or "unattributed"
+            rows[row] = rows.get(row, 0) + self.record.allocations[index].nbytes
+        return rows
+
+
+def _intervals(record: Record, marks: List[Mark]) -> List[Interval]:
     found = []
     for time_ns, phase, iteration, micro in marks:
         place = record.event_at(time_ns)

@@ -4,6 +4,8 @@ Two ways, because each alone has a gap: a thread that reads the stdin pipe waits
 the kernel's parent-death signal follows the thread that started us, not the process.
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import signal
@@ -14,7 +16,7 @@ ORPHANED = 70
 """Exit code of a child that lost its parent."""
 
 
-def hold(parent_pid):
+def hold(parent_pid: int) -> None:
     """Tie this process to ``parent_pid`` (0: to the stdin pipe alone)."""
     threading.Thread(target=_watch_stdin, name="lifeline", daemon=True).start()
     if not parent_pid:
@@ -27,7 +29,7 @@ def hold(parent_pid):
         os._exit(ORPHANED)
 
 
-def _gone(pid):
+def _gone(pid: int) -> bool:
     # A launch prefix may stand between us and the runner: only its death counts, not a different parent.
     try:
         os.kill(pid, 0)
@@ -38,7 +40,7 @@ def _gone(pid):
     return False
 
 
-def _watch_stdin():
+def _watch_stdin() -> None:
     # os.read, not sys.stdin: its lock would abort the interpreter at exit
     while True:
         try:

@@ -1,13 +1,19 @@
 """Building the optimizer that the spec names."""
 
+from __future__ import annotations
+
 import importlib
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 import torch
 
 from .faults import TaskError
 
+if TYPE_CHECKING:
+    from .workload import Workload
 
-def build(spec, workload, model):
+
+def build(spec: Dict[str, Any], workload: Workload, model: torch.nn.Module) -> Tuple[Any, Any]:
     """(optimizer, scheduler or None) for the parameters that need gradients.
 
     ``spec`` is Plan.optimizer.  The workload's own ``optimizer(model)`` wins over it.
@@ -40,7 +46,7 @@ def build(spec, workload, model):
         ) from error
 
 
-def find(name):
+def find(name: str) -> Callable[..., Any]:
     """The class named ``package.module.Class`` or ``module:Class``."""
     module_name, _, cls_name = name.partition(":") if ":" in name else name.rpartition(".")
     try:
@@ -54,7 +60,7 @@ def find(name):
     return cls
 
 
-def _implementation(kind):
+def _implementation(kind: str) -> Dict[str, bool]:
     return {
         "default": {},
         "foreach": {"foreach": True},
@@ -63,7 +69,7 @@ def _implementation(kind):
     }[kind]
 
 
-def state_tensors(optimizer):
+def state_tensors(optimizer: Any) -> List[Tuple[int, str, torch.Tensor]]:
     """Every tensor in the optimizer's state, as (parameter index, key, tensor)."""
     found = []
     for place, state in enumerate(getattr(optimizer, "state", {}).values()):

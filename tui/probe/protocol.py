@@ -329,13 +329,11 @@ def _fits(value: Any, hint: Any) -> bool:
     origin = typing.get_origin(hint)
     if origin is typing.Union:
         return any(_fits(value, one) for one in typing.get_args(hint))
-    if origin in (list, dict):
-        if not isinstance(value, origin):
-            return False
-        inner = typing.get_args(hint)
-        if origin is list:
-            return all(_fits(one, inner[0]) for one in value)
-        return all(_fits(one, inner[1]) for one in value.values())
+    inner = typing.get_args(hint)
+    if origin is list:
+        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     if hint is int:

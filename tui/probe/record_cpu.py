@@ -5,12 +5,19 @@ dispatch mode never sees.  The events form a tree: an allocation's nearest ances
 in.  Source: ``profile_memory`` and the experimental event tree of ``torch.autograd.profiler``.
 """
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
 
 import torch
 from torch.autograd.profiler import profile
 
 from .allocations import Record
+
+if TYPE_CHECKING:
+    from .allocations import Row
+    from .labels import Mark
 
 _MARK_BYTES = 12347
 """An allocation of this odd size, made at a known time, ties the profiler's clock to ours."""
@@ -21,11 +28,11 @@ class CpuRecorder:
 
     source = "profiler allocation events"
 
-    def __init__(self):
-        self._profile = profile(use_cpu=True, profile_memory=True)
+    def __init__(self) -> None:
+        self._profile: Any = profile(use_cpu=True, profile_memory=True)
         self._marked = (0, 0)
 
-    def start(self):
+    def start(self) -> None:
         """Begin recording."""
         self._profile.__enter__()
         before = time.time_ns()
@@ -33,7 +40,7 @@ class CpuRecorder:
         self._marked = (before, time.time_ns())
         del del_me
 
-    def stop(self):
+    def stop(self) -> Record:
         """End recording."""
         self._profile.__exit__(None, None, None)
         rows = list(_rows(self._profile.kineto_results.experimental_event_tree()))
@@ -43,7 +50,11 @@ class CpuRecorder:
         self._profile = None
         return Record(rows)
 
-    def _shift(self, rows):
+    def outer_peaks(self, marks: List[Mark]) -> Tuple[List[Tuple[Optional[int], Optional[int]]], str]:
+        """See ``device.base.Recorder``: a CPU allocation goes straight to malloc."""
+        return [], "the CPU has no caching allocator"
+
+    def _shift(self, rows: List[Row]) -> int:
         begun, ended = self._marked
         for time_ns, _, nbytes, _, _ in rows:
             if nbytes == _MARK_BYTES:
@@ -51,7 +62,7 @@ class CpuRecorder:
         return 0
 
 
-def _rows(roots):
+def _rows(roots: List[Any]) -> Iterator[Row]:
     """(time_ns, address, signed bytes, operator, end of the outermost operator) of every CPU allocation event."""
     stack = [(root, "", None) for root in reversed(roots)]
     while stack:
@@ -70,6 +81,6 @@ def _rows(roots):
         stack.extend((child, op, outer_end) for child in reversed(event.children))
 
 
-def _is_frame(name):
+def _is_frame(name: str) -> bool:
     """Whether a node only stands around operators: the autograd engine, an optimizer's step, an annotation."""
     return "::" not in name or name.startswith(("autograd::engine", "torch::autograd"))

@@ -1,43 +1,67 @@
 """The CUDA caching allocator's own record of this process, read in the format of ``_dump_snapshot`` files."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+
 import torch
 
 from . import recorded
-from .allocations import Record
+from .allocations import Record, Row
+from .unpickle import SnapshotError
+
+if TYPE_CHECKING:
+    from .labels import Mark
 
 MAX_ENTRIES = 4_000_000
 
 
 class CudaRecorder:
-    """``start()``; run what is to be measured; ``stop()`` gives a ``Record``; ``reserved(…)`` replays segments."""
+    """``start()``; run what is to be measured; ``stop()`` gives a ``Record``; then ``outer_peaks``."""
 
     source = "allocator history"
 
-    def __init__(self, index):
+    def __init__(self, index: int) -> None:
         self._index = index
-        self.history = None
+        self._snapshot: Any = None
 
-    def start(self):
+    def start(self) -> None:
         """Begin recording."""
         torch.cuda.memory._record_memory_history(
             enabled="all", context="alloc", stacks="python", max_entries=MAX_ENTRIES
         )
 
-    def stop(self):
+    def stop(self) -> Record:
         """End recording."""
         torch.cuda.synchronize(self._index)
-        snapshot = torch.cuda.memory._snapshot(self._index)
+        self._snapshot = torch.cuda.memory._snapshot(self._index)
         torch.cuda.memory._record_memory_history(enabled=None)
-        self.history = snapshot
-        return from_snapshot(snapshot, self._index)
+        return from_snapshot(self._snapshot, self._index)
+
+    def outer_peaks(self, marks: List[Mark]) -> Tuple[List[Tuple[Optional[int], Optional[int]]], str]:
+        """See ``device.base.Recorder``."""
+        return outer_peaks(self._snapshot, self._index, marks)
 
 
-def from_snapshot(snapshot, index):
+def from_snapshot(snapshot: Any, index: int) -> Record:
     """A ``Record`` of device ``index`` of a snapshot: what a live measurement and a saved file share."""
-    rows = []
+    rows: List[Row] = []
     for event in recorded.events(snapshot, index):
         if event.kind == "alloc":
             rows.append((event.time_ns or 0, event.address, event.nbytes, event.frame, None))
         elif event.kind == "free":
             rows.append((event.time_ns or 0, event.address, -event.nbytes, "", None))
-    return Record(rows)
+    return Record(rows, resolution_ns=1000)
+
+
+def outer_peaks(
+    snapshot: Any, index: int, marks: List[Mark]
+) -> Tuple[List[Tuple[Optional[int], Optional[int]]], str]:
+    """((allocated, reserved) peaks from each mark to the next, why they are unknown or "")."""
+    try:
+        history = recorded.read(snapshot, index)
+        found = history.peaks_between([(phase, time_ns) for time_ns, phase, _, _ in marks])[:-1]
+    except (SnapshotError, ValueError) as error:
+        return [], "the allocator's history cannot be replayed: %s" % error
+    peaks = [(None if one.allocated is None else one.allocated.bytes, one.reserved.bytes) for one in found]
+    return list(peaks), history.rules.unlike if any(one[0] is None for one in peaks) else ""

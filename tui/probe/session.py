@@ -1,5 +1,9 @@
 """A model, its optimizer and its data, built as the plan says and ready to iterate."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional
+
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
@@ -10,11 +14,16 @@ from .faults import TaskError
 from .setting import Setting
 from .tracker import storages
 
+if TYPE_CHECKING:
+    from .iteration import Enter
+    from .protocol import Plan
+    from .reporter import Reporter
+
 
 class Session:
     """What every task works with.  Building enters the phases ``build`` and ``optimizer`` of ``report``."""
 
-    def __init__(self, plan, report, observe=None):
+    def __init__(self, plan: Plan, report: Reporter, observe: Optional[Enter] = None) -> None:
         self.plan = plan
         self.report = report
         self.device = devices.open_device(plan.device)
@@ -44,17 +53,18 @@ class Session:
         self.run = iteration.Run(self, self._on_phase)
         self.index = 0
         """Index of the next micro-batch of the training stream: the data position."""
-        self.tokens = None
-        self.waited_s = 0.0
+        self.tokens: Optional[int] = None
+        self.placed: Callable[[Any], None] = lambda batch: None
+        """Told every batch as it stands on the device."""
 
-    def _on_phase(self, phase, micro):
+    def _on_phase(self, phase: str, micro: Optional[int]) -> None:
         self._enter(phase, micro)
 
-    def observe(self, enter):
+    def observe(self, enter: Enter) -> None:
         """Tell phases of the coming iterations to ``enter(phase, micro)``."""
         self._enter = enter
 
-    def host_batches(self):
+    def host_batches(self) -> Iterator[Any]:
         """The next ``accumulate`` micro-batches on the host, made one at a time; counts tokens as it goes."""
         self.tokens = None
         for _ in range(self.accumulate):
@@ -66,12 +76,14 @@ class Session:
             yield self.setting.batch(batch)
             del batch
 
-    def to_device(self, batch):
+    def to_device(self, batch: Any) -> Any:
         """``batch`` with its tensors on the device; nothing is copied where they already are."""
         target = self.device.torch_device
-        return pytree.tree_map_only(torch.Tensor, lambda one: one.to(target, non_blocking=True), batch)
+        moved = pytree.tree_map_only(torch.Tensor, lambda one: one.to(target, non_blocking=True), batch)
+        self.placed(moved)
+        return moved
 
-    def iterate(self, batches=None):
+    def iterate(self, batches: Optional[Iterable[Any]] = None) -> Optional[torch.Tensor]:
         """One complete iteration; returns the mean loss as a tensor, still on the device."""
         run = self.run
         run.start(self.host_batches() if batches is None else batches)
@@ -83,14 +95,27 @@ class Session:
             iteration.default_step(run)
         return run.mean_loss()
 
-    def known_bytes(self):
+    def iterate_for_loss(self, batches: Optional[Iterable[Any]] = None) -> float:
+        """One complete iteration; returns its mean loss, waiting for it.
+
+        Raises:
+            TaskError: the workload's own ``step(run)`` made no loss.
+        """
+        loss = self.iterate(batches)
+        if loss is None:
+            raise TaskError(
+                "workload", "the iteration made no loss: its step(run) never called run.backward(loss)"
+            )
+        return float(loss)
+
+    def known_bytes(self) -> int:
         """Bytes of the tensors that are alive between iterations: weights, buffers, gradients, optimizer state."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         tensors += [one.grad for one in self.model.parameters() if one.grad is not None]
         tensors += [one for _, _, one in optimizers.state_tensors(self.optimizer)]
         return sum(one.untyped_storage().nbytes() for _, one in storages(tensors))
 
-    def validate(self):
+    def validate(self) -> float:
         """The workload's metric over the validation batches: a float."""
         count = (self.plan.quality or {}).get("batches") or 8
         batches = (
@@ -114,7 +139,7 @@ class Session:
             self.model.train()
 
 
-def recompute(model, class_names):
+def recompute(model: torch.nn.Module, class_names: Iterable[str]) -> None:
     """Wrap the forward of every module of these classes so that its activations are recomputed.
 
     Raises:
@@ -133,8 +158,8 @@ def recompute(model, class_names):
             module.forward = _recomputed(module.forward)
 
 
-def _recomputed(forward):
-    def wrapped(*args, **kwargs):
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
         return checkpoint(forward, *args, use_reentrant=False, **kwargs)

@@ -4,7 +4,10 @@ What is asked for and what happens differ: the first layer's output dtype, the a
 matmul precision are read from inside a running forward.
 """
 
+from __future__ import annotations
+
 import contextlib
+from typing import Any, Callable, ContextManager
 
 import torch
 from torch.utils import _pytree as pytree
@@ -15,10 +18,15 @@ _SHORT = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", 
 LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
 
+def short(dtype: torch.dtype) -> str:
+    """``bf16`` for torch.bfloat16; other types by their own names."""
+    return _SHORT.get(dtype, str(dtype).replace("torch.", ""))
+
+
 class Setting:
     """One of protocol.SETTINGS on one kind of device ("cpu" or "cuda")."""
 
-    def __init__(self, name, device_type):
+    def __init__(self, name: str, device_type: str) -> None:
         self.name = name
         self.device_type = device_type
         self.autocast_dtype = {"bf16-autocast": torch.bfloat16, "fp16-autocast": torch.float16}.get(name)
@@ -34,7 +42,7 @@ class Setting:
                 "this is %s" % _device_words(device_type),
             )
 
-    def prepare(self, model):
+    def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
         """Set the process's switches and convert the model's floating-point weights where the setting says so."""
         torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
         if self.device_type == "cuda":
@@ -45,13 +53,13 @@ class Setting:
             self.scaler = torch.amp.GradScaler(self.device_type)
         return model
 
-    def context(self):
+    def context(self) -> ContextManager[Any]:
         """Entered around every forward and loss."""
         if self.autocast_dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(self.device_type, dtype=self.autocast_dtype)
 
-    def batch(self, batch):
+    def batch(self, batch: Any) -> Any:
         """The batch with its floating-point tensors in the weights' dtype."""
         if self.weight_dtype == torch.float32:
             return batch
@@ -59,10 +67,10 @@ class Setting:
             torch.Tensor, lambda leaf: leaf.to(self.weight_dtype) if leaf.is_floating_point() else leaf, batch
         )
 
-    def watch(self, model):
+    def watch(self, model: torch.nn.Module) -> Callable[[], None]:
         """Record what one forward really does; returns a function that stops watching."""
 
-        def look(module, args, out):
+        def look(module: Any, args: Any, out: Any) -> None:
             if isinstance(out, torch.Tensor):
                 self.seen.setdefault("layer", type(module).__name__.lower())
                 self.seen.setdefault("output", out.dtype)
@@ -70,20 +78,18 @@ class Setting:
 
         hooks = [one.register_forward_hook(look) for one in model.modules() if isinstance(one, LAYERS)]
 
-        def stop():
+        def stop() -> None:
             for hook in hooks:
                 hook.remove()
 
         return stop
 
-    def effective(self):
+    def effective(self) -> str:
         """What was seen, in words: "bf16 linear, fp32 weights, emulated: ..."."""
         words = []
         if self.seen:
-            words.append(
-                "%s %s" % (_SHORT.get(self.seen["output"], str(self.seen["output"])), self.seen["layer"])
-            )
-            words.append("%s weights" % _SHORT.get(self.seen["weight"], str(self.seen["weight"])))
+            words.append("%s %s" % (short(self.seen["output"]), self.seen["layer"]))
+            words.append("%s weights" % short(self.seen["weight"]))
         else:
             words.append("no linear or convolution layer was seen")
         if self.scaler is not None:
@@ -94,7 +100,7 @@ class Setting:
             words.append("emulated: no native instructions here")
         return ", ".join(words)
 
-    def is_emulated(self):
+    def is_emulated(self) -> bool:
         """Whether the low-precision arithmetic of this setting has no native support on the device."""
         low = self.autocast_dtype or (self.weight_dtype if self.weight_dtype != torch.float32 else None)
         if low is None:
@@ -112,9 +118,9 @@ class Setting:
         return not native
 
 
-def _has_tf32(device_type):
+def _has_tf32(device_type: str) -> bool:
     return device_type == "cuda" and torch.cuda.get_device_capability()[0] >= 8
 
 
-def _device_words(device_type):
+def _device_words(device_type: str) -> str:
     return torch.cuda.get_device_name() if device_type == "cuda" else "a CPU"

@@ -7,7 +7,10 @@ The tracker keeps no reference to a tensor and does not follow frees: the record
 Births are (time_ns, address, Label); joining them to allocations is in ``labels``.
 """
 
+from __future__ import annotations
+
 import time
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -36,7 +39,15 @@ class Label:
 
     __slots__ = ("dtype", "module", "op", "phase", "row", "shape")
 
-    def __init__(self, row, op, module, phase, shape=(), dtype=None):
+    def __init__(
+        self,
+        row: Optional[str],
+        op: str,
+        module: str,
+        phase: str,
+        shape: Iterable[int] = (),
+        dtype: Optional[str] = None,
+    ) -> None:
         self.row = row
         self.op = op
         self.module = module
@@ -48,7 +59,7 @@ class Label:
 class Tracker(TorchDispatchMode):
     """Active over one iteration.  ``births``: (time_ns, address, Label) in order; ``phase``: set by the caller."""
 
-    def __init__(self, model):
+    def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.births = []
         self.phase = ""
@@ -59,33 +70,35 @@ class Tracker(TorchDispatchMode):
         self._hooks = []
         self._aliases = {}
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
         ]
         return super().__enter__()
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any) -> None:
         for hook in self._hooks:
             hook.remove()
         return super().__exit__(*exc)
 
-    def _enter_module(self, module, args):
+    def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
         self._stack.append(self._names.get(id(module)) or type(module).__name__)
 
-    def _leave_module(self, module, args, out):
+    def _leave_module(self, module: torch.nn.Module, args: Any, out: Any) -> None:
         if self._stack:
             self._stack.pop()
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
         if self._stack and torch.is_grad_enabled():
             self._module_of_sequence.setdefault(_sequence(), self._stack[-1])
         out = func(*args, **(kwargs or {}))
         self._see(func, args, out)
         return out
 
-    def _see(self, func, args, out):
+    def _see(self, func: Any, args: Any, out: Any) -> None:
         fresh = self._aliases.get(func)
         if fresh is None:
             fresh = self._aliases[func] = not any(one.alias_info is not None for one in func._schema.returns)
@@ -99,7 +112,7 @@ class Tracker(TorchDispatchMode):
             for tensor in _tensors(args[0]):
                 self._born(tensor, row, name)
 
-    def _row(self, name, args):
+    def _row(self, name: str, args: Any) -> Optional[str]:
         if name.startswith(LOSS_OPERATORS):
             return "step_temporaries"
         if (
@@ -111,20 +124,20 @@ class Tracker(TorchDispatchMode):
             return "step_temporaries"  # a low-precision copy of a weight
         return None
 
-    def _born(self, tensor, row, name):
+    def _born(self, tensor: torch.Tensor, row: Optional[str], name: str) -> None:
         address = _address(tensor)
         if address:
             label = Label(row, name, self._module(), self.phase, tensor.shape, str(tensor.dtype)[6:])
             self.births.append((time.time_ns(), address, label))
 
-    def _module(self):
+    def _module(self) -> str:
         if self.phase != "backward":
             return self._stack[-1] if self._stack else ""
         node = _node()
         return self._module_of_sequence.get(node, self._stack[-1] if self._stack else "")
 
 
-def _tensors(value):
+def _tensors(value: Any) -> Iterable[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return (value,)
     if isinstance(value, (tuple, list)):
@@ -132,21 +145,21 @@ def _tensors(value):
     return ()
 
 
-def _address(tensor):
+def _address(tensor: torch.Tensor) -> int:
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError, AttributeError):
         return 0  # sparse, nested or wrapper tensors have no storage of their own
 
 
-def _sequence():
+def _sequence() -> int:
     try:
-        return torch._C._autograd._get_sequence_nr()
+        return torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]
     except AttributeError:
         return -1
 
 
-def _node():
+def _node() -> Optional[int]:
     try:
         node = torch._C._current_autograd_node()
         return None if node is None else node._sequence_nr()
@@ -154,7 +167,7 @@ def _node():
         return None
 
 
-def storages(tensors):
+def storages(tensors: Iterable[torch.Tensor]) -> List[Tuple[int, torch.Tensor]]:
     """(address, tensor) of each different storage among ``tensors``, DTensors by their local part."""
     seen = {}
     for tensor in tensors:

@@ -3,11 +3,14 @@
 Arguments are passed by name, and only those that a function declares.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import inspect
 import os
 import random
 import sys
+from typing import Any, Callable, Dict, Optional
 
 import torch
 from torch.utils import _pytree as pytree
@@ -21,23 +24,29 @@ FUNCTIONS = ("build", "batch", "loss", "optimizer", "metric", "loader", "shard",
 class Workload:
     """``functions``: those of FUNCTIONS that the source defines; ``args``: ``workload.args``."""
 
-    def __init__(self, functions, args, origin, groups=None):
+    def __init__(
+        self,
+        functions: Dict[str, Callable[..., Any]],
+        args: Dict[str, Any],
+        origin: str,
+        groups: Optional[Dict[str, str]] = None,
+    ) -> None:
         self.functions = functions
         self.args = args
         self.origin = origin
         """What is named in sentences: ``workload.py``, ``decoder``."""
         self.groups = groups
 
-    def has(self, name):
+    def has(self, name: str) -> bool:
         """Whether the source defines this function itself."""
         return name in self.functions
 
-    def call(self, name, **offered):
+    def call(self, name: str, **offered: Any) -> Any:
         """Call ``name`` with those of ``offered`` that it declares."""
         function = self.functions[name]
         return function(**accepted(function, offered))
 
-    def build(self):
+    def build(self) -> torch.nn.Module:
         """A new model, as the user's ``build`` makes it."""
         model = self.call("build", cfg=self.args)
         if not isinstance(model, torch.nn.Module):
@@ -48,7 +57,7 @@ class Workload:
             )
         return model
 
-    def batch(self, n, index, split, length, seed=0):
+    def batch(self, n: int, index: int, split: str, length: Optional[int], seed: int = 0) -> Any:
         """``n`` samples as a pytree of CPU tensors; the same for the same arguments.
 
         Random numbers that the user's function draws from the global generators are seeded by the arguments, and
@@ -69,7 +78,7 @@ class Workload:
             )
         return made
 
-    def loss(self, model, batch):
+    def loss(self, model: torch.nn.Module, batch: Any) -> torch.Tensor:
         """The scalar to minimise."""
         own = self.has("loss")
         value = self.call("loss", model=model, batch=batch) if own else scalar_of(call_model(model, batch))
@@ -83,13 +92,13 @@ class Workload:
             )
         return value
 
-    def _line(self, name):
+    def _line(self, name: str) -> str:
         function = self.functions.get(name)
         code = getattr(function, "__code__", None)
         return "%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno) if code else self.origin
 
 
-def accepted(function, offered):
+def accepted(function: Callable[..., Any], offered: Dict[str, Any]) -> Dict[str, Any]:
     """Those of ``offered`` that ``function`` declares; a required one it cannot get is a TaskError."""
     parameters = inspect.signature(function).parameters
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
@@ -106,7 +115,7 @@ def accepted(function, offered):
     return {key: value for key, value in offered.items() if key in parameters}
 
 
-def call_model(model, batch):
+def call_model(model: torch.nn.Module, batch: Any) -> Any:
     """The model on a batch: a mapping as keywords, a sequence as positions, anything else as the one argument."""
     if isinstance(batch, dict):
         return model(**batch)
@@ -115,7 +124,7 @@ def call_model(model, batch):
     return model(batch)
 
 
-def scalar_of(out):
+def scalar_of(out: Any) -> torch.Tensor:
     """The loss in a model's output: ``.loss``, ``["loss"]``, a scalar, or the one scalar of a tuple that needs grad."""
     if isinstance(out, torch.Tensor):
         return out
@@ -146,10 +155,10 @@ def scalar_of(out):
 class _seeded_by:
     """Seeds the global generators from the arguments of a batch, and puts them back."""
 
-    def __init__(self, seed, index, split):
+    def __init__(self, seed: int, index: int, split: str) -> None:
         self._value = (seed * 1000003 + index * 7919 + (1 if split == "valid" else 0) * 104729) % (2**31)
 
-    def __enter__(self):
+    def __enter__(self) -> None:
         self._torch, self._python = torch.get_rng_state(), random.getstate()
         numpy = sys.modules.get("numpy")
         self._numpy = numpy.random.get_state() if numpy else None
@@ -158,14 +167,14 @@ class _seeded_by:
         if numpy:
             numpy.random.seed(self._value)
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: Any) -> None:
         torch.set_rng_state(self._torch)
         random.setstate(self._python)
         if self._numpy is not None:
             sys.modules["numpy"].random.set_state(self._numpy)
 
 
-def load(source, args, folder):
+def load(source: str, args: Dict[str, Any], folder: str) -> Workload:
     """The workload that ``source`` names, relative to ``folder``.
 
     Raises:
@@ -188,19 +197,19 @@ def load(source, args, folder):
     )
 
 
-def _family(name, args):
+def _family(name: str, args: Dict[str, Any]) -> Workload:
     family, cfg = families.load(name, args)
 
-    def build():
+    def build() -> torch.nn.Module:
         return family.build(cfg)
 
-    def batch(n, index, split, length):
+    def batch(n: int, index: int, split: str, length: Optional[int]) -> Any:
         return family.batch(n, index, split, length, cfg)
 
     return Workload({"build": build, "batch": batch}, cfg, name, family.GROUPS)
 
 
-def _python_file(path, name, args):
+def _python_file(path: str, name: Optional[str], args: Dict[str, Any]) -> Workload:
     shown = os.path.basename(path)
     if not os.path.isfile(path):
         raise TaskError("workload", "no such file", where=shown)
@@ -209,6 +218,8 @@ def _python_file(path, name, args):
         sys.path.insert(0, folder)  # as if it were run as a script: it may import its neighbours
     module_name = os.path.splitext(shown)[0]
     spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
@@ -240,7 +251,7 @@ def _python_file(path, name, args):
 class _Named:
     """A module whose ``build`` is the function or class that the source names after the colon."""
 
-    def __init__(self, module, name):
+    def __init__(self, module: Any, name: str) -> None:
         for key in FUNCTIONS:
             if hasattr(module, key):
                 setattr(self, key, getattr(module, key))

@@ -3,10 +3,17 @@
 ``open_device(name)`` gives an object with the attributes and methods that ``base.Device`` documents.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..faults import TaskError
 
+if TYPE_CHECKING:
+    from .base import Device
 
-def open_device(name):
+
+def open_device(name: str) -> Device:
     """The device that the plan names: ``cpu``, or ``cuda:UUID`` / ``cuda`` for an NVIDIA GPU.
 
     Raises:

@@ -1,10 +1,36 @@
 """What a device must be able to say about itself; the parts that are the same everywhere."""
 
+from __future__ import annotations
+
 import os
 import platform
 import sys
+from typing import TYPE_CHECKING, Any, ContextManager, Dict, List, Optional, Protocol, Tuple
 
 import torch
+
+if TYPE_CHECKING:
+    from ..allocations import Record
+    from ..labels import Mark
+    from ..protocol import ReadingTaken
+
+
+class Recorder(Protocol):
+    """What records allocation events between ``start`` and ``stop``."""
+
+    source: str
+    """Where the events come from, in words."""
+
+    def start(self) -> None:
+        """Begin recording."""
+
+    def stop(self) -> Record:
+        """End recording; everything that was allocated and freed meanwhile."""
+        ...
+
+    def outer_peaks(self, marks: List[Mark]) -> Tuple[List[Tuple[Optional[int], Optional[int]]], str]:
+        """((tensor-allocated, allocator-reserved) peaks from each mark to the next, why unknown or "")."""
+        ...
 
 
 class Device:
@@ -12,51 +38,55 @@ class Device:
 
     kind = ""
     """``cpu`` or ``cuda``: the device type for torch."""
-    torch_device = None
+    torch_device: torch.device
     allocated_source = ""
     """Where ``allocated`` is read."""
     prefetch = False
     """Whether host batches are made before an iteration starts, so that making them overlaps with nothing."""
 
-    def sync(self):
+    def sync(self) -> None:
         """Wait for all queued work."""
         raise NotImplementedError
 
-    def allocated(self):
+    def allocated(self) -> Optional[int]:
         """Tensor-allocated bytes now, or None; cheap enough for every phase of every iteration."""
         raise NotImplementedError
 
-    def settle(self, known_bytes):
+    def settle(self, known_bytes: int) -> None:
         """Told once, between iterations, how many bytes of tensors are alive: fixes what is not tensors."""
 
-    def reset_peaks(self):
+    def reset_peaks(self) -> None:
         """Start new peaks for the next ``readings``."""
         raise NotImplementedError
 
-    def readings(self, phase):
+    def readings(self, phase: str) -> List[ReadingTaken]:
         """ReadingTaken events for what can be read now, peaks since ``reset_peaks`` included."""
         raise NotImplementedError
 
-    def sample_operators(self):
+    def high_water(self, phase: str) -> List[ReadingTaken]:
+        """Readings whose peak ``reset_peaks`` starts anew, over the whole life of the process."""
+        return []
+
+    def sample_operators(self) -> ContextManager[Any]:
         """A context in which readings that have no peak of their own are sampled after every operator."""
         raise NotImplementedError
 
-    def stopwatch(self):
+    def stopwatch(self) -> Stopwatch:
         """A new Stopwatch."""
         raise NotImplementedError
 
-    def recorder(self):
+    def recorder(self) -> Recorder:
         """A new recorder of allocation events: ``start()``, then ``stop()`` gives an ``allocations.Record``."""
         raise NotImplementedError
 
-    def limit(self, nbytes, slack=0):
+    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
         """Hold this process to ``nbytes`` in all, plus ``slack``; returns what was set, or None with no limit."""
         raise NotImplementedError
 
-    def lift_limit(self):
+    def lift_limit(self) -> None:
         """Undo ``limit`` before anything is said about a failure."""
 
-    def facts(self):
+    def facts(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
         """(facts, unknown) for protocol.EnvironmentSeen."""
         facts = {
             "torch": torch.__version__,
@@ -80,28 +110,28 @@ class Device:
 class Stopwatch:
     """Times whole iterations.  ``begin``, any number of ``pause``/``resume`` around data, ``end``."""
 
-    def begin(self):
+    def begin(self) -> None:
         """An iteration starts."""
 
-    def pause(self):
+    def pause(self) -> None:
         """What follows is not part of the iteration."""
 
-    def resume(self):
+    def resume(self) -> None:
         """The iteration goes on."""
 
-    def end(self):
+    def end(self) -> None:
         """The iteration is complete (its work may still be queued)."""
 
-    def finished(self):
+    def finished(self) -> List[float]:
         """Milliseconds of the iterations that are known to be complete since the last call, in order."""
         return []
 
-    def finish(self):
+    def finish(self) -> List[float]:
         """Wait for the rest; milliseconds of those not yet given."""
         return []
 
 
-def container():
+def container() -> str:
     """``docker``, ``podman``, ``apptainer``, ... or "" when nothing says so."""
     if os.path.exists("/.dockerenv"):
         return "docker"
@@ -113,6 +143,6 @@ def container():
     return os.environ.get("container", "")  # noqa: SIM112 - systemd-nspawn and podman write it so
 
 
-def running_on_linux():
+def running_on_linux() -> bool:
     """Whether /proc and glibc calls can be expected."""
     return sys.platform == "linux"

@@ -1,7 +1,10 @@
 """The CPU as a device: the process's own memory is what a measurement uses."""
 
+from __future__ import annotations
+
 import resource
 import time
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, List, Optional, Tuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -9,6 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ..protocol import ReadingTaken
 from .base import Device, Stopwatch
 from .heap import Heap, data_bytes
+
+if TYPE_CHECKING:
+    from .base import Recorder
 
 MEANING = {
     "heap_in_use": "blocks that malloc has handed out, Python and libraries included",
@@ -24,41 +30,41 @@ class CpuDevice(Device):
     kind = "cpu"
     allocated_source = "heap in use less what is not tensors, fixed after the first iteration"
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.torch_device = torch.device("cpu")
         self.heap = Heap()
-        self._not_tensors = self.heap.in_use()
+        self._not_tensors = self.heap.in_use() or 0
         self._reserved_peak = 0
         self._in_use_peak = 0
         self._old_limit = None
 
-    def sync(self):
+    def sync(self) -> None:
         """Nothing is queued on a CPU."""
 
-    def allocated(self):
+    def allocated(self) -> Optional[int]:
         """See ``base.Device``; agrees with the sum of tensors to about 0.2 MiB once settled."""
         in_use = self.heap.in_use()
         return None if in_use is None else max(0, in_use - self._not_tensors)
 
-    def settle(self, known_bytes):
+    def settle(self, known_bytes: int) -> None:
         """See ``base.Device``."""
         in_use = self.heap.in_use()
         if in_use is not None:
             self._not_tensors = in_use - known_bytes
 
-    def reset_peaks(self):
+    def reset_peaks(self) -> None:
         """See ``base.Device``."""
         self.heap.restart_peak()
         self._reserved_peak = self._in_use_peak = 0
         self._sample()
 
-    def _sample(self):
+    def _sample(self) -> None:
         reserved, in_use = self.heap.reserved(), self.heap.in_use()
-        if reserved is not None:
+        if reserved is not None and in_use is not None:
             self._reserved_peak = max(self._reserved_peak, reserved)
             self._in_use_peak = max(self._in_use_peak, in_use)
 
-    def readings(self, phase):
+    def readings(self, phase: str) -> List[ReadingTaken]:
         """heap_in_use, heap_reserved and process of this phase."""
         self._sample()
         _, peak = self.heap.resident()
@@ -85,21 +91,21 @@ class CpuDevice(Device):
             ReadingTaken("process", phase, peak, source, MEANING["process"], no_proc),
         ]
 
-    def sample_operators(self):
+    def sample_operators(self) -> ContextManager[Any]:
         """See ``base.Device``."""
         return _SampleHeap(self._sample)
 
-    def stopwatch(self):
+    def stopwatch(self) -> Stopwatch:
         """See ``base.Device``."""
         return CpuStopwatch()
 
-    def recorder(self):
+    def recorder(self) -> Recorder:
         """See ``base.Device``."""
         from ..record_cpu import CpuRecorder
 
         return CpuRecorder()
 
-    def limit(self, nbytes, slack=0):
+    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
         """Hold the process's resident memory to ``nbytes`` by limiting how far its data may still grow.
 
         Untouched pages count too, so the limit is reached a little early, never late.
@@ -117,13 +123,13 @@ class CpuDevice(Device):
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
         return nbytes
 
-    def lift_limit(self):
+    def lift_limit(self) -> None:
         """See ``base.Device``."""
         if self._old_limit is not None:
             resource.setrlimit(resource.RLIMIT_DATA, self._old_limit)
             self._old_limit = None
 
-    def facts(self):
+    def facts(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
         """See ``base.Device``."""
         facts, unknown = super().facts()
         facts["device"] = cpu_name()
@@ -137,29 +143,29 @@ class CpuDevice(Device):
 class CpuStopwatch(Stopwatch):
     """A CPU iteration is over when its last call returns."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._done = []
         self._before = 0
         self._since = 0
 
-    def begin(self):
+    def begin(self) -> None:
         """See ``base.Stopwatch``."""
         self._before = 0
         self._since = time.perf_counter_ns()
 
-    def pause(self):
+    def pause(self) -> None:
         """See ``base.Stopwatch``."""
         self._before += time.perf_counter_ns() - self._since
 
-    def resume(self):
+    def resume(self) -> None:
         """See ``base.Stopwatch``."""
         self._since = time.perf_counter_ns()
 
-    def end(self):
+    def end(self) -> None:
         """See ``base.Stopwatch``."""
         self._done.append((self._before + time.perf_counter_ns() - self._since) / 1e6)
 
-    def finished(self):
+    def finished(self) -> List[float]:
         """See ``base.Stopwatch``."""
         done, self._done = self._done, []
         return done
@@ -168,17 +174,19 @@ class CpuStopwatch(Stopwatch):
 
 
 class _SampleHeap(TorchDispatchMode):
-    def __init__(self, sample):
+    def __init__(self, sample: Callable[[], None]) -> None:
         super().__init__()
         self._look = sample
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
+    ) -> Any:
         out = func(*args, **(kwargs or {}))
         self._look()
         return out
 
 
-def _warm_up():
+def _warm_up() -> None:
     # What torch loads at its first backward and step must not be refused by the limit as if it were the model.
     layer = torch.nn.Linear(8, 8)
     optimizer = torch.optim.AdamW(layer.parameters())
@@ -187,7 +195,7 @@ def _warm_up():
     torch.mm(torch.zeros(256, 256), torch.zeros(256, 256))
 
 
-def cpu_name():
+def cpu_name() -> str:
     """The CPU's model name as the kernel says it, or the machine's architecture."""
     import platform
 

@@ -1,12 +1,19 @@
 """An NVIDIA GPU as torch sees it from inside the measuring process."""
 
+from __future__ import annotations
+
+import contextlib
 import os
+from typing import TYPE_CHECKING, Any, ContextManager, Dict, List, Optional, Tuple
 
 import torch
 
 from ..faults import TaskError
 from ..protocol import ReadingTaken
 from .base import Device, Stopwatch
+
+if TYPE_CHECKING:
+    from .base import Recorder
 
 MEANING = {
     "requested": "bytes as the program asked the allocator for them",
@@ -24,7 +31,7 @@ class CudaDevice(Device):
     allocated_source = "memory_stats, inside"
     prefetch = True
 
-    def __init__(self, uuid=""):
+    def __init__(self, uuid: str = "") -> None:
         if torch.version.cuda is None:
             raise TaskError(
                 "environment",
@@ -40,9 +47,10 @@ class CudaDevice(Device):
         self.index = self._find(uuid)
         self.torch_device = torch.device("cuda", self.index)
         torch.cuda.set_device(self.index)
+        self._reserved_high = 0
 
     @staticmethod
-    def _find(uuid):
+    def _find(uuid: str) -> int:
         if not uuid:
             return 0
         have = []
@@ -57,19 +65,20 @@ class CudaDevice(Device):
             "environment", "device %s is not among those torch sees (%s)" % (uuid, ", ".join(have))
         )
 
-    def sync(self):
+    def sync(self) -> None:
         """See ``base.Device``."""
         torch.cuda.synchronize(self.index)
 
-    def allocated(self):
+    def allocated(self) -> Optional[int]:
         """See ``base.Device``."""
         return torch.cuda.memory_allocated(self.index)
 
-    def reset_peaks(self):
+    def reset_peaks(self) -> None:
         """See ``base.Device``."""
+        self._reserved_high = max(self._reserved_high, torch.cuda.max_memory_reserved(self.index))
         torch.cuda.reset_peak_memory_stats(self.index)
 
-    def readings(self, phase):
+    def readings(self, phase: str) -> List[ReadingTaken]:
         """requested, tensor_allocated, allocator_reserved, device_used and device_total."""
         stats = torch.cuda.memory_stats(self.index)
         free, total = torch.cuda.mem_get_info(self.index)
@@ -98,29 +107,33 @@ class CudaDevice(Device):
         found.append(ReadingTaken("device_total", phase, total, "mem_get_info", MEANING["device_total"]))
         return found
 
-    def sample_operators(self):
-        """See ``base.Device``: the allocator keeps its own peaks."""
-        import contextlib
+    def high_water(self, phase: str) -> List[ReadingTaken]:
+        """See ``base.Device``: segments that were given back between two resets are not forgotten."""
+        value = max(self._reserved_high, torch.cuda.max_memory_reserved(self.index))
+        source = "max_memory_reserved, highest of all phases"
+        return [ReadingTaken("allocator_reserved", phase, value, source, MEANING["allocator_reserved"])]
 
+    def sample_operators(self) -> ContextManager[Any]:
+        """See ``base.Device``: the allocator keeps its own peaks."""
         return contextlib.nullcontext()
 
-    def stopwatch(self):
+    def stopwatch(self) -> Stopwatch:
         """See ``base.Device``."""
         return CudaStopwatch()
 
-    def recorder(self):
+    def recorder(self) -> Recorder:
         """See ``base.Device``."""
         from ..record_cuda import CudaRecorder
 
         return CudaRecorder(self.index)
 
-    def limit(self, nbytes, slack=0):
+    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
         """Cap the allocator, so that this process cannot take memory from other people's jobs."""
         _, total = torch.cuda.mem_get_info(self.index)
         torch.cuda.set_per_process_memory_fraction(min(1.0, (nbytes + slack) / total), self.index)
         return nbytes
 
-    def facts(self):
+    def facts(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
         """See ``base.Device``."""
         facts, unknown = super().facts()
         properties = torch.cuda.get_device_properties(self.index)
@@ -139,22 +152,22 @@ class CudaDevice(Device):
 class CudaStopwatch(Stopwatch):
     """An event at each edge, read only once the device has passed it: nothing is synchronised while it runs."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._open = None
         self._pairs = []
 
-    def begin(self):
+    def begin(self) -> None:
         """See ``base.Stopwatch``."""
         self._open = torch.cuda.Event(enable_timing=True)
         self._open.record()
 
-    def end(self):
+    def end(self) -> None:
         """See ``base.Stopwatch``."""
         closed = torch.cuda.Event(enable_timing=True)
         closed.record()
         self._pairs.append((self._open, closed))
 
-    def finished(self):
+    def finished(self) -> List[float]:
         """See ``base.Stopwatch``."""
         done = []
         while self._pairs and self._pairs[0][1].query():
@@ -162,7 +175,7 @@ class CudaStopwatch(Stopwatch):
             done.append(begun.elapsed_time(closed))
         return done
 
-    def finish(self):
+    def finish(self) -> List[float]:
         """See ``base.Stopwatch``: the one synchronisation."""
         torch.cuda.synchronize()
         return self.finished()

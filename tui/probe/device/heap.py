@@ -5,8 +5,11 @@ called tensor memory.  ``VmHWM`` is the kernel's peak of resident memory; writin
 anew, which some containers forbid (then resident memory is sampled instead, and said so).
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
+from typing import Optional, Tuple
 
 
 class _Mallinfo2(ctypes.Structure):
@@ -30,7 +33,7 @@ class _Mallinfo2(ctypes.Structure):
 class Heap:
     """Readings of this process; every method gives None where the platform has no such reading."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         try:
             self._mallinfo2 = ctypes.CDLL(None).mallinfo2
             self._mallinfo2.restype = _Mallinfo2
@@ -41,21 +44,21 @@ class Heap:
         self._largest = 0
         self.sampled = False
 
-    def in_use(self):
+    def in_use(self) -> Optional[int]:
         """Bytes in blocks that malloc has handed out."""
         if self._mallinfo2 is None:
             return None
         now = self._mallinfo2()
         return now.uordblks + now.hblkhd
 
-    def reserved(self):
+    def reserved(self) -> Optional[int]:
         """Bytes that malloc holds from the kernel, in use or kept."""
         if self._mallinfo2 is None:
             return None
         now = self._mallinfo2()
         return now.arena + now.hblkhd
 
-    def resident(self):
+    def resident(self) -> Tuple[Optional[int], Optional[int]]:
         """(resident bytes, peak resident bytes since ``restart_peak``), each or None."""
         if self._status is None:
             return None, None
@@ -66,7 +69,7 @@ class Heap:
             peak = self._largest
         return now, peak
 
-    def restart_peak(self):
+    def restart_peak(self) -> None:
         """Start a new peak of resident memory."""
         self._largest = 0
         if self._clear is not None:
@@ -78,7 +81,7 @@ class Heap:
         self.sampled = True
 
 
-def data_bytes():
+def data_bytes() -> Optional[int]:
     """Bytes of private writable mappings, as RLIMIT_DATA counts them, or None."""
     status = _open("/proc/self/status", os.O_RDONLY)
     if status is None:
@@ -89,14 +92,14 @@ def data_bytes():
         os.close(status)
 
 
-def _open(path, flags):
+def _open(path: str, flags: int) -> Optional[int]:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except OSError:
         return None
 
 
-def _kib(text, key):
+def _kib(text: bytes, key: bytes) -> Optional[int]:
     start = text.find(key)
     if start < 0:
         return None

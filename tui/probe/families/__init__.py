@@ -4,15 +4,18 @@ Each family module has ``DEFAULTS`` (its arguments and their defaults), ``build(
 ``batch(n, index, split, length, cfg)`` and ``GROUPS``, which names the parts of its inventory.
 """
 
+from __future__ import annotations
+
 import difflib
 import importlib
+from typing import Any, Dict, Tuple
 
 from ..faults import TaskError
 
 NAMES = ("decoder", "mlp", "convnet")
 
 
-def load(name, args):
+def load(name: str, args: Dict[str, Any]) -> Tuple[Any, Dict[str, Any]]:
     """The family's module, and its arguments completed by their defaults.
 
     Raises:
@@ -22,7 +25,7 @@ def load(name, args):
     return family, complete(name, family.DEFAULTS, args)
 
 
-def complete(name, defaults, args):
+def complete(name: str, defaults: Dict[str, Any], args: Dict[str, Any]) -> Dict[str, Any]:
     """``defaults`` overlaid with ``args``; a default of None takes any type."""
     for key, value in args.items():
         if key not in defaults:

@@ -3,6 +3,10 @@
 Shapes: B images, C channels, S side.
 """
 
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -23,7 +27,7 @@ DEFAULTS = {
 class Stage(nn.Module):
     """Convolution, norm, ReLU; ``groups`` divides the channels, ``stride`` the side."""
 
-    def __init__(self, inp, out, kernel, groups, stride, norm):
+    def __init__(self, inp: int, out: int, kernel: int, groups: int, stride: int, norm: str) -> None:
         super().__init__()
         self.conv = nn.Conv2d(
             inp, out, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=norm == "none"
@@ -35,7 +39,7 @@ class Stage(nn.Module):
         else:
             self.norm = nn.Identity()
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, inp, S, S) to (B, out, S / stride, S / stride)."""
         return F.relu(self.norm(self.conv(x)))
 
@@ -43,7 +47,7 @@ class Stage(nn.Module):
 class ConvNet(nn.Module):
     """Images (B, C, S, S) and labels (B,) to the mean cross-entropy."""
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         stages, inp = [], cfg["in_channels"]
         for place, out in enumerate(cfg["channels"]):
@@ -58,7 +62,7 @@ class ConvNet(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.head = nn.Linear(inp, cfg["classes"])
 
-    def forward(self, images, labels=None):
+    def forward(self, images: torch.Tensor, labels: Optional[torch.Tensor] = None) -> torch.Tensor:
         """See the class; without labels the logits (B, classes)."""
         x = images
         for stage in self.stages:
@@ -67,14 +71,16 @@ class ConvNet(nn.Module):
         return logits if labels is None else F.cross_entropy(logits.float(), labels)
 
 
-def build(cfg):
+def build(cfg: Dict[str, Any]) -> ConvNet:
     """The model."""
     if cfg["norm"] not in ("batch", "group", "none"):
         raise TaskError("workload", "workload.args.norm must be batch, group or none, got %r" % cfg["norm"])
     return ConvNet(cfg)
 
 
-def batch(n, index, split, length, cfg):
+def batch(
+    n: int, index: int, split: str, length: Optional[int], cfg: Dict[str, Any]
+) -> Dict[str, torch.Tensor]:
     """Images (n, C, S, S), noise over one of ``classes`` fixed patterns, and the labels (n,)."""
     side, colours = cfg["size"], cfg["in_channels"]
     fixed = torch.Generator().manual_seed(5)

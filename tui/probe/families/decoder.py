@@ -3,7 +3,10 @@
 Shapes: B samples, T tokens, C width, V vocabulary, H heads, K key and value heads, D head_dim.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, Dict, Optional
 
 import torch
 import torch.nn.functional as F
@@ -32,13 +35,13 @@ DEFAULTS = {
 }
 
 
-def _norm(cfg, width):
+def _norm(cfg: Dict[str, Any], width: int) -> nn.Module:
     if cfg["norm"] == "rmsnorm":
         return nn.RMSNorm(width)
     return nn.LayerNorm(width, bias=cfg["bias"])
 
 
-def rotate(x_BHTD, base=10000.0):
+def rotate(x_BHTD: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
     """Rotary positions: pairs of channels turned by an angle that grows with the position."""
     half = x_BHTD.shape[-1] // 2
     places = torch.arange(x_BHTD.shape[-2], device=x_BHTD.device, dtype=torch.float32)
@@ -52,7 +55,7 @@ def rotate(x_BHTD, base=10000.0):
 class Attention(nn.Module):
     """Causal self-attention with grouped queries."""
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = cfg["heads"], cfg["kv_heads"], cfg["head_dim"]
         self.rotary = cfg["positions"] == "rotary"
@@ -62,7 +65,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, rows, bias=cfg["qkv_bias"])
         self.proj = nn.Linear(self.heads * self.head_dim, width, bias=cfg["bias"])
 
-    def forward(self, x_BTC):
+    def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:
         """(B, T, C) to (B, T, C)."""
         B, T, _ = x_BTC.shape
         parts = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
@@ -86,13 +89,13 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     """Two matrices with GELU, or three with a SiLU gate."""
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         self.gate = nn.Linear(cfg["width"], cfg["hidden"], bias=cfg["bias"]) if cfg["gated"] else None
         self.up = nn.Linear(cfg["width"], cfg["hidden"], bias=cfg["bias"])
         self.down = nn.Linear(cfg["hidden"], cfg["width"], bias=cfg["bias"])
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, T, C) to (B, T, C)."""
         if self.gate is None:
             return self.down(F.gelu(self.up(x)))
@@ -102,13 +105,13 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Attention and MLP, each after a norm and added to its input."""
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         self.norm1, self.attn = _norm(cfg, cfg["width"]), Attention(cfg)
         self.norm2, self.mlp = _norm(cfg, cfg["width"]), MLP(cfg)
         self.drop = nn.Dropout(cfg["dropout"])
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, T, C) to (B, T, C)."""
         x = x + self.drop(self.attn(self.norm1(x)))
         return x + self.drop(self.mlp(self.norm2(x)))
@@ -117,7 +120,7 @@ class Block(nn.Module):
 class Decoder(nn.Module):
     """Token ids (B, T) and labels (B, T) to the mean cross-entropy; without labels to logits (B, T, V)."""
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         self.wte = nn.Embedding(cfg["vocab"], cfg["width"])
         self.wpe = nn.Embedding(cfg["context"], cfg["width"]) if cfg["positions"] == "learned" else None
@@ -130,13 +133,13 @@ class Decoder(nn.Module):
             self.head.weight = self.wte.weight
 
     @staticmethod
-    def _initialise(module):
+    def _initialise(module: torch.nn.Module) -> None:
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
 
-    def forward(self, ids_BT, labels_BT=None):
+    def forward(self, ids_BT: torch.Tensor, labels_BT: Optional[torch.Tensor] = None) -> torch.Tensor:
         """See the class."""
         x = self.wte(ids_BT)
         if self.wpe is not None:
@@ -150,7 +153,7 @@ class Decoder(nn.Module):
         return F.cross_entropy(logits_BTV.flatten(0, 1).float(), labels_BT.flatten(), ignore_index=-100)
 
 
-def resolve(cfg):
+def resolve(cfg: Dict[str, Any]) -> Dict[str, Any]:
     """``cfg`` with the defaults that depend on other arguments filled in; impossible shapes are refused."""
     cfg = dict(cfg)
     cfg["kv_heads"] = cfg["kv_heads"] or cfg["heads"]
@@ -180,21 +183,23 @@ def resolve(cfg):
     return cfg
 
 
-def build(cfg):
+def build(cfg: Dict[str, Any]) -> Decoder:
     """The model."""
     return Decoder(resolve(cfg))
 
 
-def batch(n, index, split, length, cfg):
+def batch(
+    n: int, index: int, split: str, length: Optional[int], cfg: Dict[str, Any]
+) -> Dict[str, torch.Tensor]:
     """ids and labels, int64 (n, length) each; length defaults to the context."""
-    length = length or cfg["context"]
-    if cfg["positions"] == "learned" and length > cfg["context"]:
+    steps: int = length or cfg["context"]
+    if cfg["positions"] == "learned" and steps > cfg["context"]:
         raise TaskError(
             "workload",
-            "length %d is longer than workload.args.context (%d)" % (length, cfg["context"]),
+            "length %d is longer than workload.args.context (%d)" % (steps, cfg["context"]),
             hint="lower workload.batch.length or raise the context",
         )
-    stream = tokens.sequences(n, length, cfg["vocab"], index, split)
+    stream = tokens.sequences(n, steps, cfg["vocab"], index, split)
     return {"ids_BT": stream[:, :-1].contiguous(), "labels_BT": stream[:, 1:].contiguous()}
 
 

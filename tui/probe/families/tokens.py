@@ -5,6 +5,8 @@ the one before through which of them is favoured.  Its unigram entropy is close 
 learned the transitions is far below it, so a falling loss means that something was learned.
 """
 
+from __future__ import annotations
+
 import math
 
 import torch
@@ -14,13 +16,13 @@ FAVOUR = 0.7
 """Probability of the favoured successor; the others share the rest."""
 
 
-def transitions(vocab, seed=1234):
+def transitions(vocab: int, seed: int = 1234) -> torch.Tensor:
     """Likely successors of every token: int64 of shape (vocab, SUCCESSORS)."""
     draw = torch.Generator().manual_seed(seed)
     return torch.stack([torch.randperm(vocab, generator=draw)[:SUCCESSORS] for _ in range(vocab)])
 
 
-def sequences(n, length, vocab, index, split):
+def sequences(n: int, length: int, vocab: int, index: int, split: str) -> torch.Tensor:
     """``n`` sequences of ``length`` + 1 tokens, int64; a pure function of its arguments."""
     successors = transitions(vocab)
     draw = torch.Generator().manual_seed(7919 * index + (104729 if split == "valid" else 0) + 17)
@@ -35,14 +37,14 @@ def sequences(n, length, vocab, index, split):
     return out
 
 
-def unigram_entropy(tokens, vocab):
+def unigram_entropy(tokens: torch.Tensor, vocab: int) -> float:
     """Entropy of the token frequencies in nat: the loss of a model that knows nothing but those."""
     counts = torch.bincount(tokens.flatten(), minlength=vocab).double()
     share = counts[counts > 0] / counts.sum()
     return -float((share * share.log()).sum())
 
 
-def floor(vocab):
+def floor(vocab: int) -> float:
     """Entropy of the source itself in nat: no model does better in the long run."""
     rest = (1 - FAVOUR) / SUCCESSORS
     favoured = FAVOUR + rest

@@ -1,13 +1,21 @@
 """Count the model's parameters, on the meta device where the model allows it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import torch
 
 from .. import inventory, workload
 from ..faults import TaskError
 from ..protocol import ResultReady
 
+if TYPE_CHECKING:
+    from ..protocol import Plan
+    from ..reporter import Reporter
 
-def run(plan, report):
+
+def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     report.enter("build")
     torch.manual_seed(plan.seed)

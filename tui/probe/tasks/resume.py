@@ -5,17 +5,24 @@
 ``plan.iterations`` is the iteration to run up to.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import time
+from typing import TYPE_CHECKING, Any, Iterator
 
 from .. import checkpoint
 from ..iteration import tensors_of
 from ..protocol import EnvironmentSeen, IterationDone, ResultReady
 from ..session import Session
 
+if TYPE_CHECKING:
+    from ..protocol import Plan
+    from ..reporter import Reporter
 
-def run(plan, report):
+
+def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     begun = time.monotonic()
     session = Session(plan, report)
@@ -28,7 +35,7 @@ def run(plan, report):
         loaded_s = time.monotonic() - begun
     samples, losses = [], []
 
-    def watched():
+    def watched() -> Iterator[Any]:
         for batch in session.host_batches():
             samples.append(checkpoint.tensor_digest(tensors_of(batch)))
             yield batch
@@ -42,7 +49,7 @@ def run(plan, report):
             os.kill(
                 os.getpid(), signal.SIGKILL
             )  # no handler, no cleanup, no exit code of ours: as it happens
-        loss = float(session.iterate(watched()))
+        loss = session.iterate_for_loss(watched())
         losses.append(loss.hex())
         report(IterationDone(index, "timed", None, loss, session.micro * session.accumulate))
         if plan.extra.get("save_after") == index + 1:

@@ -4,11 +4,22 @@ The first iteration is apart; the first warm-up iteration is the one in which re
 the timed ones do nothing but iterate, with one event an iteration and one synchronisation at the end.
 """
 
+from __future__ import annotations
+
 import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..finite import check_loss
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
 from ..session import Session
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..device.base import Device
+    from ..protocol import Plan, ReadingTaken
+    from ..reporter import Reporter
 
 EVENTS_PER_S = 8
 """Iterations that are told to the journal while they run, at most; all of them are in the result."""
@@ -17,7 +28,7 @@ EVENTS_PER_S = 8
 class Clocked:
     """Runs iterations under a stopwatch, with the making of batches left out."""
 
-    def __init__(self, session):
+    def __init__(self, session: Session) -> None:
         self.session = session
         self.watch = session.device.stopwatch()
         self.batch_ms = []
@@ -25,19 +36,19 @@ class Clocked:
         self.ends = []
         """Tensor-allocated bytes after forward, backward and step of the iteration now running."""
 
-    def enter(self, phase, micro):
+    def enter(self, phase: str, micro: Optional[int]) -> None:
         """Phase callback of timed iterations: one cheap reading at each edge."""
         self.session.report.note(phase)
         if phase != "forward":
             self.ends.append(self.session.device.allocated())
 
-    def _made(self, batches):
+    def _made(self, batches: Iterator[Any]) -> Any:
         begun = time.perf_counter_ns()
         batch = next(batches, None)
         self.batch_ms[-1] += (time.perf_counter_ns() - begun) / 1e6
         return batch
 
-    def _paused(self):
+    def _paused(self) -> Iterator[Any]:
         batches = self.session.host_batches()
         while True:
             self.watch.pause()
@@ -48,7 +59,7 @@ class Clocked:
             yield batch
             del batch
 
-    def iterate(self):
+    def iterate(self) -> Tuple[Optional[torch.Tensor], List[Optional[int]]]:
         """One iteration; returns (loss tensor, [after forward, after backward, after step])."""
         self.ends = []
         self.batch_ms.append(0.0)
@@ -66,21 +77,21 @@ class Clocked:
 class PhaseReadings:
     """Readings of every phase from its beginning to its end; ``names`` limits which are kept."""
 
-    def __init__(self, device, report, names=None):
+    def __init__(self, device: Device, report: Reporter, names: Optional[Tuple[str, ...]] = None) -> None:
         self._device = device
         self._report = report
         self._names = names
         self._phase = None
         self.taken = []
 
-    def begin(self, phase, iteration=None, micro=None):
+    def begin(self, phase: str, iteration: Optional[int] = None, micro: Optional[int] = None) -> None:
         """End the phase before, and start this one's peaks."""
         self.end()
         self._report.enter(phase, iteration, micro)
         self._device.reset_peaks()
         self._phase = phase
 
-    def end(self):
+    def end(self) -> None:
         """Read the phase that is going on."""
         if self._phase is not None:
             seen = self._device.readings(self._phase)
@@ -92,7 +103,7 @@ OUTER = ("process", "device_used", "device_total", "requested", "tensor_allocate
 """Readings whose peak something else keeps: they need no sampling after every operator."""
 
 
-def run(plan, report):
+def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     from .. import device as devices
 
@@ -110,11 +121,12 @@ def run(plan, report):
     warmup = max(2, plan.warmup)
     inner = PhaseReadings(device, report)
     _warm_up(clocked, report, warmup, inner)
+    session.run.check = None
     device.reset_peaks()
     report.enter("forward")
     table = _timed(clocked, report, plan.iterations, warmup + 1)
     device.lift_limit()
-    steady = [one for one in device.readings("steady") if one.name in OUTER]
+    steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
     outer.begin("validate")
     session.plan.quality["batches"] = 1
     session.validate()
@@ -134,9 +146,10 @@ def run(plan, report):
         check_loss(value, session, place + warmup + 1)
 
 
-def _first(clocked, report, readings):
+def _first(clocked: Clocked, report: Reporter, readings: PhaseReadings) -> Tuple[float, Optional[float]]:
     session = clocked.session
     session.observe(lambda phase, micro: readings.begin("first." + phase, 0, micro))
+    session.run.check = partial(_check, session, 0)
     loss, _ = clocked.iterate()
     value = None if loss is None else float(loss)
     session.device.sync()
@@ -146,16 +159,19 @@ def _first(clocked, report, readings):
     return ms, value
 
 
-def _warm_up(clocked, report, count, readings):
+def _warm_up(clocked: Clocked, report: Reporter, count: int, readings: PhaseReadings) -> None:
     """The warm-up iterations; readings by phase from the first of them."""
     session = clocked.session
     for index in range(1, count + 1):
+        session.run.check = partial(_check, session, index)
         if index == 1:
             session.observe(lambda phase, micro: readings.begin(phase, 1, micro))
             with session.device.sample_operators():
                 loss, ends = clocked.iterate()
                 session.device.sync()
                 readings.end()
+            # Not before: what sampling loads at its first use is no tensor either.
+            session.device.settle(session.known_bytes())
         else:
             session.observe(clocked.enter)
             report.enter("warmup", index)
@@ -175,7 +191,11 @@ def _warm_up(clocked, report, count, readings):
         )
 
 
-def _worst(readings):
+def _check(session: Session, index: int, loss: torch.Tensor, micro: int) -> None:
+    check_loss(float(loss), session, index, micro)
+
+
+def _worst(readings: Iterable[ReadingTaken]) -> Dict[Tuple[str, str], ReadingTaken]:
     """The largest of each reading name and phase (micro-batches repeat phases)."""
     worst = {}
     for one in readings:
@@ -185,11 +205,12 @@ def _worst(readings):
     return worst
 
 
-def _whole(ends):
-    return list(ends) if len(ends) == 3 and None not in ends else None
+def _whole(ends: Sequence[Optional[int]]) -> Optional[List[int]]:
+    known = [one for one in ends if one is not None]
+    return known if len(known) == len(ends) == 3 else None
 
 
-def _timed(clocked, report, count, offset):
+def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[str, Any]:
     session = clocked.session
     samples = session.micro * session.accumulate
     step_ms, losses, trace, tokens, told, last = [], [], [], None, 0, 0.0

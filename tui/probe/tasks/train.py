@@ -3,18 +3,25 @@
 ``plan.extra``: ``write_gradients`` (a path: this run is the reference) or ``compare_gradients`` (a path).
 """
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from .. import gradients
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
 from ..session import Session
 from .timed import EVENTS_PER_S, Clocked
 
+if TYPE_CHECKING:
+    from ..protocol import Plan
+    from ..reporter import Reporter
+
 SKIP = 3
 """Iterations that are not timed: the first makes the optimizer state, the next ones warm up."""
 
 
-def run(plan, report):
+def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     session = Session(plan, report)
     report(EnvironmentSeen(*session.device.facts()))
@@ -22,7 +29,7 @@ def run(plan, report):
     first, losses, step_ms, told = {}, [], [], 0.0
     stop_watching = session.setting.watch(session.model)
 
-    def enter_first(phase, micro):
+    def enter_first(phase: str, micro: Optional[int]) -> None:
         clocked.enter(phase, micro)
         if phase == "step":
             first.update(_first_gradients(plan, session))
@@ -78,7 +85,7 @@ def run(plan, report):
     )
 
 
-def _first_gradients(plan, session):
+def _first_gradients(plan: Plan, session: Session) -> Dict[str, Any]:
     scale = session.setting.scaler.get_scale() if session.setting.scaler is not None else 1.0
     found = gradients.collect(session.model, scale)
     if plan.extra.get("write_gradients"):

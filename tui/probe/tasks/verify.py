@@ -3,9 +3,12 @@
 Every check is one line that passes, fails, or says why it does not apply; a failed one does not stop the others.
 """
 
+from __future__ import annotations
+
 import copy
 import math
 import time
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, List
 
 import torch
 from torch.utils import _pytree as pytree
@@ -14,6 +17,10 @@ from .. import checkpoint, gradients, optimizers
 from ..faults import TaskError, is_out_of_memory, one_line
 from ..protocol import CheckDone, EnvironmentSeen, ResultReady
 from ..session import Session
+
+if TYPE_CHECKING:
+    from ..protocol import Plan
+    from ..reporter import Reporter
 
 TOLERANCE = {
     "fp32": 1e-3,
@@ -31,12 +38,15 @@ LARGEST_REFERENCE = 500_000_000
 """Parameters beyond which an fp64 copy is not made."""
 
 
-def run(plan, report):
+Check = Callable[["Plan", "Reporter", "Session", List[float]], CheckDone]
+
+
+def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     session = Session(plan, report)
     report(EnvironmentSeen(*session.device.facts()))
     begun = time.monotonic()
-    losses = [float(session.iterate()) for _ in range(ITERATIONS)]
+    losses = [session.iterate_for_loss() for _ in range(ITERATIONS)]
     report(
         CheckDone(
             "iterations",
@@ -68,7 +78,9 @@ def run(plan, report):
     _save(plan, report, session)
 
 
-def _guarded(title, check, plan, report, session, losses):
+def _guarded(
+    title: str, check: Check, plan: Plan, report: Reporter, session: Session, losses: List[float]
+) -> CheckDone:
     try:
         return check(plan, report, session, losses)
     except TaskError:
@@ -81,7 +93,7 @@ def _guarded(title, check, plan, report, session, losses):
         )
 
 
-def _finite(session, losses):
+def _finite(session: Session, losses: List[float]) -> CheckDone:
     bad = [
         name
         for name, one in session.model.named_parameters()
@@ -108,7 +120,7 @@ def _finite(session, losses):
     )
 
 
-def _placement(session):
+def _placement(session: Session) -> CheckDone:
     want = session.device.torch_device.type
     named = [("parameter " + name, one) for name, one in session.model.named_parameters()]
     named += [("buffer " + name, one) for name, one in session.model.named_buffers()]
@@ -135,10 +147,10 @@ def _placement(session):
     return CheckDone("placement", "step", "placement", "pass", text)
 
 
-def _deterministic(plan, report, session, losses):
+def _deterministic(plan: Plan, report: Reporter, session: Session, losses: List[float]) -> CheckDone:
     mine = checkpoint.parameter_digest(session)
     other = Session(plan, report)
-    again = [float(other.iterate()) for _ in range(ITERATIONS)]
+    again = [other.iterate_for_loss() for _ in range(ITERATIONS)]
     if again == losses and checkpoint.parameter_digest(other) == mine:
         return CheckDone("deterministic", "step", "deterministic", "pass", "two runs equal, bit for bit")
     apart = max(abs(a - b) for a, b in zip(again, losses))
@@ -151,7 +163,7 @@ def _deterministic(plan, report, session, losses):
     )
 
 
-def _gradients(plan, report, session, losses):
+def _gradients(plan: Plan, report: Reporter, session: Session, losses: List[float]) -> CheckDone:
     title = "gradients against fp64"
     size = sum(one.numel() for one in session.model.parameters())
     if size > LARGEST_REFERENCE:
@@ -182,7 +194,9 @@ def _gradients(plan, report, session, losses):
     )
 
 
-def _backward(session, model, batch, context):
+def _backward(
+    session: Session, model: torch.nn.Module, batch: Any, context: ContextManager[Any]
+) -> Dict[str, torch.Tensor]:
     """Gradients of one loss in eval mode, so that dropout and running statistics say the same to both."""
     was = model.training
     model.eval()
@@ -200,15 +214,15 @@ def _backward(session, model, batch, context):
     return found
 
 
-def _descent(plan, report, session, losses):
+def _descent(plan: Plan, report: Reporter, session: Session, losses: List[float]) -> CheckDone:
     other = Session(plan, report)
     batches = list(other.host_batches())
-    seen = [float(other.iterate(iter(batches))) for _ in range(DESCENT)]
+    seen = [other.iterate_for_loss(iter(batches)) for _ in range(DESCENT)]
     text = "%.3f to %.3f in %d steps on one batch" % (seen[0], seen[-1], DESCENT)
     return CheckDone("descent", "step", "loss goes down", "pass" if seen[-1] < seen[0] else "fail", text)
 
 
-def _allocator(session):
+def _allocator(session: Session) -> CheckDone:
     value = session.device.facts()[0]["allocator"]
     return CheckDone(
         "allocator",
@@ -219,7 +233,7 @@ def _allocator(session):
     )
 
 
-def _save(plan, report, session):
+def _save(plan: Plan, report: Reporter, session: Session) -> None:
     report.enter("save")
     begun = time.monotonic()
     sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
@@ -245,7 +259,7 @@ def _save(plan, report, session):
             "%.3f MiB in %.1f s, sha256 %s" % (total / 2**20, seconds, digest[:4]),
         )
     )
-    loss = float(session.iterate())
+    loss = session.iterate_for_loss()
     report(
         ResultReady(
             "fingerprint", {"losses": [loss.hex()], "parameters": checkpoint.parameter_digest(session)}

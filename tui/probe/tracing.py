@@ -1,0 +1,80 @@
+"""What a traced run says beside the allocator's record: when phases began, and which storages hold what."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Iterable, List, Optional
+
+import torch
+
+from . import optimizers
+from .iteration import tensors_of
+from .tracker import Tracker, storages
+
+if TYPE_CHECKING:
+    from .device.base import Recorder
+    from .labels import Birth, Mark, Registration
+    from .reporter import Reporter
+    from .session import Session
+
+
+class Trace:
+    """Marks and registrations of one run; ``session`` and ``recorder`` as soon as there are any."""
+
+    def __init__(self) -> None:
+        self.marks: List[Mark] = []
+        self.registered: List[Registration] = []
+        self.iteration: Optional[int] = None
+        self.tracker: Optional[Tracker] = None
+        self.session: Optional[Session] = None
+        self.recorder: Optional[Recorder] = None
+
+    @property
+    def births(self) -> List[Birth]:
+        """What the tracker saw, empty before the tracked iteration."""
+        return [] if self.tracker is None else self.tracker.births
+
+    def mark(self, phase: str, micro: Optional[int] = None) -> None:
+        """A phase of the current iteration begins."""
+        self.marks.append((time.time_ns(), phase, self.iteration, micro))
+        if self.tracker is not None:
+            self.tracker.phase = phase
+
+    def register(self, tensors: Iterable[torch.Tensor], row: str, name: str = "") -> None:
+        """These tensors' storages hold ``row`` now."""
+        now = time.time_ns()
+        self.registered += [(now, address, row, name) for address, _ in storages(tensors)]
+
+    def register_gradients(self) -> None:
+        """The gradients as they are now."""
+        if self.session is not None:
+            parameters = self.session.model.parameters()
+            self.register([one.grad for one in parameters if one.grad is not None], "gradients")
+
+    def register_all(self) -> None:
+        """Weights, buffers, gradients and optimizer state as they are now."""
+        if self.session is None:
+            return
+        state = optimizers.state_tensors(self.session.optimizer)
+        self.register([tensor for _, _, tensor in state], "optimizer_state")
+        self.register_gradients()
+        self.register(self.session.model.buffers(), "buffers")
+        self.register(self.session.model.parameters(), "weights")
+
+
+def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix: str) -> float:
+    """One complete iteration with its phases marked and its storages registered; returns its loss."""
+
+    def enter(phase: str, micro: Optional[int]) -> None:
+        report.enter(prefix + phase, index, micro)
+        if phase == "step":
+            trace.register_gradients()
+        trace.mark(phase, micro)
+
+    session.observe(enter)
+    session.placed = lambda batch: trace.register(tensors_of(batch), "input_batch")
+    loss = session.iterate_for_loss()
+    session.device.sync()
+    trace.register_all()
+    trace.mark("idle")
+    return loss
