@@ -14,25 +14,30 @@ import pytest
 from app.terminal import LEAVES, ROOT, Terminal, play
 
 LOADED = """
-import asyncio, sys
-sys.path.insert(0, {tests!r})
+import sys
 from pathlib import Path
-from app import fakes, sample
 from tui.app.app import PeakmarkApp
-async def paint():
-    app = PeakmarkApp(Path("h100.toml"), fakes.FakeSource(sample.cuda()))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause()
-        assert "AGREES" in app.screen.shown()
-        print(len(sys.modules), *sorted({{name.partition(".")[0] for name in sys.modules}}))
-asyncio.run(paint())
+from tui.app.source import World
+
+class Painted(PeakmarkApp):
+    def on_ready(self):
+        self.loaded = set(sys.modules)
+        assert "mlp" in self.screen.shown()
+        self.exit()
+
+app = Painted(Path(sys.argv[1]), World())
+app.run(headless=True)
+print(len(app.loaded), *sorted({name.partition(".")[0] for name in app.loaded}))
 """
 
 
-def test_the_first_paint_loads_few_modules_and_neither_torch_nor_nvml():
-    code = LOADED.format(tests=str(ROOT / "tests"))
+def test_the_first_paint_loads_few_modules_and_neither_torch_nor_nvml(tmp_path):
+    project = tmp_path / "tiny.toml"
+    project.write_text('schema = 1\n[workload]\nsource = "mlp"\n')
+    argv = [sys.executable, "-c", LOADED, str(project)]
+    environment = os.environ | {"PEAKMARK_STATE": str(tmp_path)}
     out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+        argv, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     ).stdout.split()
     assert int(out[0]) <= 450
     assert not {"torch", "pynvml", "plotext", "markdown_it", "tomlkit", "numpy"} & set(out[1:])

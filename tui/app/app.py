@@ -20,8 +20,8 @@ from tui.app import guard, theme
 from tui.app.help import QUESTIONS, help_lines
 from tui.app.page import STEPS, Cursor, Scene
 from tui.app.running import RunningApp
-from tui.app.screens.first import FirstScreen
 from tui.app.screens.overlay import Overlay
+from tui.app.screens.page import PageScreen
 from tui.app.screens.step import StepScreen
 from tui.app.source import Source
 from tui.app.steps import marks_of, stale_of
@@ -30,6 +30,12 @@ from tui.errors import PeakmarkError, UsageError
 
 def _screen(step: str) -> Any:
     return lambda: StepScreen(step)
+
+
+def _first() -> PageScreen:
+    from tui.app.screens.first import FirstScreen
+
+    return FirstScreen()
 
 
 class PeakmarkApp(RunningApp):
@@ -48,8 +54,7 @@ class PeakmarkApp(RunningApp):
     TITLE = "peakmark"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "colon"
-    MODES: ClassVar[dict[str, Any]] = {"first": FirstScreen, **{step: _screen(step) for step in STEPS}}
-    DEFAULT_MODE = "first"
+    MODES: ClassVar[dict[str, Any]] = {"first": _first, **{step: _screen(step) for step in STEPS}}
     CSS = """
     CommandPalette SearchIcon { display: none; }
     CommandPalette > Vertical { border: none; }
@@ -78,6 +83,8 @@ class PeakmarkApp(RunningApp):
         theme_name: str | None = None,
     ) -> None:
         plain = bool(os.environ.get("NO_COLOR"))
+        # Read when the app is made: a class of its own would be the only other way to choose it.
+        setattr(self, "DEFAULT_MODE", "first" if project_path is None else "spec")  # noqa: B010
         super().__init__(source, ascii_only=ascii_only, ansi_color=True if plain else None)
         self._exact = False
         self._interrupted_at = 0.0
@@ -112,7 +119,6 @@ class PeakmarkApp(RunningApp):
             guard.install(lambda code: self.exit(return_code=code))
             guard.watch_terminal()
         if self.project is not None:
-            self.switch_mode("spec")
             self.call_after_refresh(self._opened)
 
     def _opened(self) -> None:
@@ -134,7 +140,7 @@ class PeakmarkApp(RunningApp):
 
     def _restyle(self) -> None:
         for screen in self.screen_stack:
-            if isinstance(screen, StepScreen | FirstScreen):
+            if isinstance(screen, PageScreen):
                 screen.restyle()
 
     # --- what is shown
@@ -172,7 +178,7 @@ class PeakmarkApp(RunningApp):
         self._pending = False
         stack = self._screen_stacks.get(self.current_mode) or []
         for screen in stack:  # what lies under an overlay is still seen around it
-            if isinstance(screen, StepScreen | FirstScreen) and screen.is_mounted:
+            if isinstance(screen, PageScreen) and screen.is_mounted:
                 screen.redraw()
 
     def reload(self) -> None:

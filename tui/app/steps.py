@@ -6,7 +6,6 @@ from typing import Any
 
 from tui.app.choose import latest, ledger_probe, operating_of, probe_of
 from tui.app.live import Live
-from tui.report.operating import is_current
 
 RUNS = {
     "spec": ("params",),
@@ -52,8 +51,16 @@ def stale_of(project: Any, fingerprint: str) -> dict[str, str]:
     return {
         name: f"the spec has changed since (then {short(one.spec)}, now {short(fingerprint)})"
         for name, one in made.items()
-        if one is not None and not is_current(one.spec, fingerprint)
+        if one is not None and not _current(one.spec, fingerprint)
     }
+
+
+def _current(measured_spec: str, fingerprint: str) -> bool:
+    if measured_spec == fingerprint:
+        return True
+    from tui.report.operating import is_current  # with the whole ledger: not for the first paint
+
+    return is_current(measured_spec, fingerprint)
 
 
 def _value(item: tuple[str, Any] | None) -> Any:

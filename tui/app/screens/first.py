@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widgets import Input
 
 from tui.app.glyphs import ascii_line
-from tui.app.theme import styles
+from tui.app.screens.page import PageScreen
 from tui.app.views.first import CHOICES, lines
 from tui.app.widgets.lines_view import LinesView
 
-if TYPE_CHECKING:
-    from tui.app.app import PeakmarkApp
 
-
-class FirstScreen(Screen[None]):
+class FirstScreen(PageScreen):
     """Opens a project by its path or from the recent ones; the rest are commands, which it names."""
 
-    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "ask", "Open a project", id="first.open", show=False),
         Binding("escape", "leave_input", "Back", id="first.back", show=False),
     ]
     DEFAULT_CSS = """
-    FirstScreen { layers: base live; background: $background; color: $foreground; overflow: hidden; }
     FirstScreen Input {
         layer: live; dock: bottom; offset: 0 -1; height: 1; border: none; padding: 0 1; display: none;
         background: $background;
@@ -47,31 +41,9 @@ class FirstScreen(Screen[None]):
         path.cursor_blink = False
         yield path
 
-    @property
-    def peakmark(self) -> PeakmarkApp:
-        """The app, as what it is."""
-        return cast("PeakmarkApp", self.app)
-
     def on_mount(self) -> None:
         """Look for recent projects."""
         self._recent = self.peakmark.source.recent()
-        self.restyle()
-
-    def on_screen_resume(self) -> None:
-        """Draw everything."""
-        self.redraw()
-
-    def on_resize(self) -> None:
-        """Lay everything out again."""
-        self.redraw()
-
-    def restyle(self) -> None:
-        """Take the styles of the theme that is in use now."""
-        self.query_one(LinesView).restyle(styles(self.app.current_theme))
-
-    def shown(self) -> str:
-        """The text of the screen."""
-        return self.query_one(LinesView).shown()
 
     def redraw(self) -> None:
         """Show what can be done now."""

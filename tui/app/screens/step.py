@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 from tui.app.frame import Placed, place
 from tui.app.glyphs import ascii_line
 from tui.app.page import Cursor
-from tui.app.theme import styles
+from tui.app.screens.page import PageScreen
 from tui.app.widgets.lines_view import LinesView
 from tui.app.widgets.trace import StepTrace
-
-if TYPE_CHECKING:
-    from tui.app.app import PeakmarkApp
 
 _PANES = {"probe": 4, "report": 3}
 
 
-class StepScreen(Screen[None]):
+class StepScreen(PageScreen):
     """Shows one step.  What it shows is a function of the app's scene and of its own cursor."""
 
-    AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", id="move.down", show=False),
         Binding("up,k", "move(-1)", "Up", id="move.up", show=False),
@@ -43,9 +38,6 @@ class StepScreen(Screen[None]):
         Binding("c", "copy", "Copy the row", id="row.copy", show=False),
         Binding("s", "save", "Save the report", id="report.save", show=False),
     ]
-    DEFAULT_CSS = """
-    StepScreen { layers: base live; background: $background; color: $foreground; overflow: hidden; }
-    """
 
     def __init__(self, step: str) -> None:
         super().__init__()
@@ -60,34 +52,9 @@ class StepScreen(Screen[None]):
             yield StepTrace("allocated", ascii_only=self.peakmark.ascii_only)
 
     @property
-    def peakmark(self) -> PeakmarkApp:
-        """The app, as what it is."""
-        return cast("PeakmarkApp", self.app)
-
-    @property
     def on_restore(self) -> bool:
         """Whether the Report's restore pane is open: ``r`` then rehearses one."""
         return self.step == "report" and self.cursor.pane == 1
-
-    def on_mount(self) -> None:
-        """Take the theme's styles."""
-        self.restyle()
-
-    def on_screen_resume(self) -> None:
-        """Show what happened meanwhile."""
-        self.redraw()
-
-    def on_resize(self) -> None:
-        """Lay everything out again."""
-        self.redraw()
-
-    def restyle(self) -> None:
-        """Take the styles of the theme that is in use now."""
-        self.query_one(LinesView).restyle(styles(self.app.current_theme))
-
-    def shown(self) -> str:
-        """The text of the screen."""
-        return self.query_one(LinesView).shown()
 
     # --- actions
 
