@@ -165,9 +165,10 @@ async def test_a_run_that_was_left_behind_is_offered_and_watched():
         assert "» FOUND  a run left behind: probe, 0:21" in await settle(app, pilot)
         await pilot.press("enter")
         say(source, *probe_events(5))
-        await settle(app, pilot)
-        await pilot.press("4")
         assert "» RUNNING  5 of 20" in await settle(app, pilot)
+        await pilot.press("1")
+        say(source, p.StepStarted("precision"))
+        assert "● AGREES" in await settle(app, pilot)
 
 
 async def test_a_run_that_was_left_behind_can_be_left():

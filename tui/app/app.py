@@ -196,6 +196,7 @@ class PeakmarkApp(RunningApp):
         if self.project is None:
             return
         self.hush()
+        self.goes_along = False
         self._unverified_said = ""
         self._look_again()
         self.switch_mode(step)

@@ -43,6 +43,8 @@ class RunningApp(App[None]):
         self.live: Live | None = None
         self.found: Any = None
         """A run that was left behind, until the user has answered."""
+        self.goes_along = False
+        """Whether the app shows each step of the run as it begins."""
         self.message = ""
         self._put_away = False
         """The user does not want to hear of a run that others started."""
@@ -183,6 +185,7 @@ class RunningApp(App[None]):
     def watch_found(self) -> None:
         """Watch the run that was left behind."""
         run, self.found, self._put_away = self.found, None, False
+        self.goes_along = True
         self.run_worker(self._follow(run), group="run", exclusive=True, exit_on_error=False)
 
     def leave_found(self) -> None:
@@ -229,7 +232,13 @@ class RunningApp(App[None]):
         self.changed()
 
     def _stands_on(self, step: str) -> bool:
-        """Whether the user looks at the ledger and a probe begins: its screen is the one that moves."""
+        """Whether the user is to be taken to a step that begins.
+
+        Who asked to watch a run that was found goes along with it until a key chooses a step; from the
+        ledger, whose ``r`` is a probe, the way is to the screen that moves.
+        """
+        if self.goes_along:
+            return True
         return step == "probe" and self.step_screen is not None and self.step_screen.step == "ledger"
 
     def _stop(self, run: Any, then_quit: bool = False) -> None:
