@@ -135,9 +135,13 @@ class Labelled:
                 return "operator_scratch"
             if self._tracked is None and interval is not None and interval.phase in TRANSIENT:
                 return self._by_phase(one, interval)
-            if interval is None or one.died is None or one.died > interval.last:
+            if interval is None or one.died is None:
                 return "unattributed"
-            return "step_temporaries" if interval.phase in UNTRACKED else "unattributed"
+            if interval.phase in UNTRACKED and one.died <= interval.last:
+                return "step_temporaries"
+            # Made by no operator, so unseen by the tracker, such as the generator states of a recomputed forward.
+            by_nobody = not one.op and interval.phase in TRANSIENT
+            return self._by_phase(one, interval) if by_nobody else "unattributed"
         if label.row:
             return label.row
         if interval is None or interval.phase not in TRANSIENT:

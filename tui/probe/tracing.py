@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Iterable, List, Optional
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional
 
 import torch
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .labels import Birth, Mark, Registration
     from .reporter import Reporter
     from .session import Session
+
+MAKING = "batch"
+"""A mark, not a phase: a batch is being made on the host, which belongs to no phase of the iteration."""
 
 
 class Trace:
@@ -61,6 +64,11 @@ class Trace:
         self.register(self.session.model.buffers(), "buffers")
         self.register(self.session.model.parameters(), "weights")
 
+    def validating(self, batch: Any) -> None:
+        """A validation batch is on the device, so that what follows is validation and not its making."""
+        self.mark("validate")
+        self.register(tensors_of(batch), "input_batch")
+
 
 def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix: str) -> float:
     """One complete iteration with its phases marked and its storages registered; returns its loss."""
@@ -71,9 +79,19 @@ def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix
             trace.register_gradients()
         trace.mark(phase, micro)
 
+    def watched() -> Iterator[Any]:
+        batches = session.host_batches()
+        while True:
+            trace.mark(MAKING)
+            batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+            del batch
+
     session.observe(enter)
     session.placed = lambda batch: trace.register(tensors_of(batch), "input_batch")
-    loss = session.iterate_for_loss()
+    loss = session.iterate_for_loss(watched())
     session.device.sync()
     trace.register_all()
     trace.mark("idle")

@@ -73,7 +73,8 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
         report(IterationDone(index, "traced", None, loss, session.micro * session.accumulate))
         report(Progress(index + 1, 4, "traced iterations"))
     trace.iteration = None
-    trace.mark("validate")
+    trace.mark(tracing.MAKING)
+    session.placed = trace.validating
     report.enter("validate")
     session.plan.quality["batches"] = 1
     session.validate()

@@ -1,0 +1,182 @@
+import types
+
+import pytest
+import torch
+from torch import nn
+
+from tui.probe import workload
+from tui.probe.faults import TaskError, describe
+
+GOOD = """
+import torch
+from torch import nn
+
+def build(cfg):
+    return nn.Linear(cfg.get("inputs", 3), 1)
+
+def batch(n):
+    return torch.randn(n, 3)
+"""
+
+
+def write(folder, text, name="workload.py"):
+    (folder / name).write_text(text)
+    return workload.load(name, {}, str(folder))
+
+
+def refused(call, *args):
+    with pytest.raises(TaskError) as caught:
+        call(*args)
+    assert caught.value.kind == "workload"
+    return caught.value
+
+
+def test_a_function_gets_those_arguments_that_it_declares(tmp_path):
+    found = write(tmp_path, GOOD)
+    assert found.build().in_features == 3
+    assert found.batch(5, 2, "train", None).shape == (5, 3)
+
+
+def test_an_argument_that_does_not_exist_is_named_with_its_line(tmp_path):
+    found = write(tmp_path, GOOD.replace("def batch(n)", "def batch(n, rank)"))
+    error = refused(found.batch, 4, 0, "train", None)
+    assert (error.sentence, error.where) == (
+        "batch() wants an argument 'rank' that does not exist",
+        "workload.py:8",
+    )
+    assert error.hint == "it can have cfg, index, length, n, split"
+
+
+def test_a_function_that_takes_anything_gets_everything():
+    assert workload.accepted(lambda **all: all, {"n": 1, "split": "train"}) == {"n": 1, "split": "train"}
+
+
+def test_a_batch_of_another_size_is_refused(tmp_path):
+    found = write(tmp_path, GOOD.replace("torch.randn(n, 3)", "torch.randn(4, 7)"))
+    error = refused(found.batch, 8, 0, "train", None)
+    assert (error.sentence, error.where) == ("batch(n=8, ...) gave 4 samples", "workload.py:8")
+
+
+def test_a_batch_may_have_its_samples_second(tmp_path):
+    found = write(tmp_path, GOOD.replace("torch.randn(n, 3)", "torch.randn(9, n, 3)"))
+    assert found.batch(4, 0, "train", None).shape == (9, 4, 3)
+
+
+def test_a_batch_without_tensors_is_refused(tmp_path):
+    found = write(tmp_path, GOOD.replace("torch.randn(n, 3)", "[1, 2]"))
+    assert "holds no tensor" in refused(found.batch, 4, 0, "train", None).sentence
+
+
+def test_build_must_give_a_module(tmp_path):
+    found = write(tmp_path, GOOD.replace('nn.Linear(cfg.get("inputs", 3), 1)', "3"))
+    error = refused(found.build)
+    assert (error.sentence, error.where) == ("build() gave int, not a torch.nn.Module", "workload.py:5")
+
+
+@pytest.mark.parametrize("missing", ["build", "batch"])
+def test_a_missing_function_is_named(tmp_path, missing):
+    error = refused(write, tmp_path, GOOD.replace(f"def {missing}", "def other"))
+    assert (error.sentence, error.where) == (f"defines no {missing}()", "workload.py")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert refused(workload.load, "none.py", {}, str(tmp_path)).where == "none.py"
+
+
+def test_an_unknown_source_says_what_there_is(tmp_path):
+    assert "decoder, mlp, convnet" in refused(workload.load, "resnet", {}, str(tmp_path)).sentence
+
+
+def test_an_import_that_fails_is_named_with_file_and_line(tmp_path):
+    with pytest.raises(ModuleNotFoundError) as caught:
+        write(tmp_path, "import os\nimport einops_of_nobody\n" + GOOD)
+    said = describe(caught.value, [str(tmp_path)], "build", "/opt/train/bin/python")
+    assert (said.kind, said.where) == ("workload", "workload.py:2")
+    assert said.sentence == "No module named 'einops_of_nobody' in /opt/train/bin/python"
+
+
+def test_invalid_python_is_named_with_file_and_line(tmp_path):
+    with pytest.raises(SyntaxError) as caught:
+        write(tmp_path, "x = 1\ndef broken(:\n")
+    said = describe(caught.value, [str(tmp_path)], "build", "python")
+    assert (said.kind, said.where) == ("workload", "workload.py:2")
+
+
+def test_a_file_that_exits_while_it_is_imported_is_refused(tmp_path):
+    error = refused(write, tmp_path, "import sys\nsys.exit(3)\n")
+    assert (error.sentence, error.where) == ("it calls exit(3) while it is imported", "workload.py:2")
+
+
+def test_the_name_after_the_colon_is_the_build_function_or_the_class(tmp_path):
+    text = GOOD + "\ndef tiny():\n    return nn.Linear(3, 2)\n\nclass Net(nn.Linear):\n    pass\n"
+    (tmp_path / "workload.py").write_text(text)
+    assert workload.load("workload.py:tiny", {}, str(tmp_path)).build().out_features == 2
+    net = workload.load("workload.py:Net", {"in_features": 3, "out_features": 5}, str(tmp_path))
+    assert net.build().out_features == 5
+
+
+def test_a_name_after_the_colon_that_is_not_there_is_refused(tmp_path):
+    (tmp_path / "workload.py").write_text(GOOD)
+    assert refused(workload.load, "workload.py:gone", {}, str(tmp_path)).sentence == "has no 'gone'"
+
+
+def test_a_namespace_after_the_colon_holds_all_functions(tmp_path):
+    text = (
+        GOOD
+        + "\nclass Small:\n    build = staticmethod(lambda: nn.Linear(3, 7))\n    batch = staticmethod(batch)\n"
+    )
+    (tmp_path / "workload.py").write_text(text)
+    assert workload.load("workload.py:Small", {}, str(tmp_path)).build().out_features == 7
+
+
+def test_a_batch_is_the_same_whatever_the_model_drew_before(tmp_path):
+    found = write(tmp_path, GOOD)
+    first = found.batch(4, 3, "train", None)
+    torch.randn(100)
+    before = torch.get_rng_state()
+    assert torch.equal(found.batch(4, 3, "train", None), first)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not torch.equal(found.batch(4, 4, "train", None), first)
+    assert not torch.equal(found.batch(4, 3, "valid", None), first)
+    assert not torch.equal(found.batch(4, 3, "train", None, seed=1), first)
+
+
+SCALAR = torch.tensor(2.0, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        SCALAR,
+        {"loss": SCALAR, "logits": torch.zeros(3)},
+        types.SimpleNamespace(loss=SCALAR),
+        (torch.zeros(3, requires_grad=True), SCALAR, torch.tensor(1.0)),
+    ],
+    ids=["scalar", "key", "attribute", "tuple"],
+)
+def test_the_loss_is_found_in_a_models_output(out):
+    assert workload.scalar_of(out) is SCALAR
+
+
+@pytest.mark.parametrize("out", [(SCALAR, SCALAR * 2), (torch.tensor(1.0),), {"logits": torch.zeros(3)}])
+def test_an_output_without_one_clear_loss_is_refused(out):
+    error = refused(workload.scalar_of, out)
+    assert "has no loss" in error.sentence
+    assert error.hint == "define loss(model, batch) in the workload"
+
+
+def test_a_loss_that_is_no_scalar_is_refused(tmp_path):
+    found = write(tmp_path, GOOD)
+    assert (
+        refused(found.loss, nn.Linear(3, 2), torch.zeros(4, 3)).sentence
+        == "the loss is (4, 2), not a scalar tensor"
+    )
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [{"input": torch.ones(1, 3)}, (torch.ones(1, 3),), torch.ones(1, 3)],
+    ids=["keywords", "positions", "one"],
+)
+def test_the_model_is_called_by_the_form_of_the_batch(batch):
+    assert workload.call_model(nn.Linear(3, 2), batch).shape == (1, 2)
