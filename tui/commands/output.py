@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,7 @@ class Output:
         try:
             _write(sys.stderr, self._spelled(text, sys.stderr))
         except (OSError, ValueError):
-            pass
+            _silence(sys.stderr)
 
     def error(self, error: PeakmarkError) -> int:
         """Say an error: one sentence on stderr, with ``--json`` also a document; returns its exit code."""
@@ -92,8 +93,14 @@ def _print(text: str) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer fails no second time
+        _silence(sys.stdout)
         raise SaveError(f"stdout cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+
+def _silence(stream: Any) -> None:
+    """What is left in the buffer must not fail once more, at the interpreter's exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _write(stream: Any, text: str) -> None:

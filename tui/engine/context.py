@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from tui.engine.outcome import Outcome
 from tui.errors import PeakmarkError
 from tui.probe.protocol import MeasurementEnded, MeasurementStarted, Plan
 from tui.project.load import Project, load
-from tui.project.trust import launch_words
 
 
 def interpreter(project: Project) -> str:
@@ -26,13 +26,13 @@ def interpreter(project: Project) -> str:
 
 def launch_prefix(project: Project) -> list[str]:
     """Words before the interpreter; a program with a slash in its name is relative to the project's folder."""
-    words = launch_words(project)
+    words = shlex.split(project.spec.environment.launch or "")
     return [_program(project, words[0]), *words[1:]] if words else []
 
 
 def _program(project: Project, named: str) -> str:
     """A path as it is run; a bare name is looked up in PATH."""
-    return str(project.folder / Path(named).expanduser()) if "/" in named else named
+    return str(project.folder.absolute() / Path(named).expanduser()) if "/" in named else named
 
 
 @dataclass(frozen=True, slots=True)

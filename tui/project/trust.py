@@ -57,26 +57,9 @@ def what_runs(project: Project) -> tuple[Runs, ...]:
         files = [project.folder / Path(environment.python).expanduser()]
         found.append(_named(project, "environment.python", environment.python, files, is_python=False))
     if environment.launch is not None:
-        files = [project.folder / word for word in launch_words(project) if "/" in word]
+        files = [project.folder / word for word in shlex.split(environment.launch) if "/" in word]
         found.append(_named(project, "environment.launch", environment.launch, files, is_python=False))
     return tuple(found)
-
-
-def launch_words(project: Project) -> list[str]:
-    """The words of environment.launch, as a shell would divide them.
-
-    Raises:
-        ProjectError: a quote in it is not closed.
-    """
-    try:
-        return shlex.split(project.spec.environment.launch or "")
-    except ValueError as error:
-        key = "environment.launch"
-        raise ProjectError(
-            f"{key} cannot be divided into words: {str(error).lower()}",
-            where=project.at(key),
-            hint="close the quote",
-        ) from error
 
 
 def is_allowed(project: Project) -> bool:

@@ -200,9 +200,10 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
     from tui.budget import throughput
 
     table = timed.results.get("timed") if timed is not None else None
-    if not table or not table["step_ms"]:
+    diverged = timed is not None and timed.failure is not None and timed.failure.kind == "nonfinite"
+    if not table or not table["step_ms"] or diverged:
         first = next((one.ms for one in timed.iterations if one.kind == "first"), None) if timed else None
-        reason = "no iteration was timed to its end"
+        reason = "the loss is not finite" if diverged else "no iteration was timed to its end"
         names = (
             "step_ms_median",
             "step_ms_mean",

@@ -1,0 +1,329 @@
+"""Parts of the commands by themselves: progress lines, warnings, the demo's order, and what a step concludes."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from cli_shell import TINY
+
+from tui.commands import new, progress, steps
+from tui.commands.output import Output
+from tui.commands.progress import ProgressLines
+from tui.commands.unverified import warning
+from tui.engine.context import Context, Options, interpreter, launch_prefix
+from tui.engine.device import Device
+from tui.engine.outcome import Outcome
+from tui.engine.steps import precision, probe
+from tui.engine.steps.settings import build
+from tui.probe.protocol import (
+    Failed,
+    IterationDone,
+    MeasurementEnded,
+    MeasurementStarted,
+    Progress,
+    StepEnded,
+    StepStarted,
+)
+from tui.project import pending, save
+from tui.project.fingerprint import spec_hash
+from tui.project.load import load
+from tui.project.measured import Check, Measured, PhasePeak, Precision, Probe, Reading, Verify
+
+AT = datetime(2026, 12, 1, tzinfo=UTC)
+MIB = 2**20
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("PEAKMARK_STATE", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    path = Path("tiny.toml")
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture
+def clock(monkeypatch) -> list[float]:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def __init__(self, live: bool) -> None:
+        super().__init__()
+        self.live = live
+
+    def isatty(self) -> bool:
+        return self.live
+
+
+def shown(monkeypatch, clock, live: bool, events, quiet: bool = False) -> str:
+    stream = Terminal(live)
+    monkeypatch.setattr(sys, "stderr", stream)
+    say = ProgressLines(Output(quiet=quiet))
+    for at, event in events:
+        clock[0] = at
+        say(event)
+    return stream.getvalue()
+
+
+LONG = [
+    (0.0, MeasurementStarted("p-1", "probe", "timed", "micro-batch 4, time", "runs/p-1.jsonl")),
+    (4.0, Progress(0, 20, "timed iterations")),
+    (9.0, Progress(5, 20, "timed iterations")),
+    (14.0, Progress(10, 20, "timed iterations")),
+    (24.0, MeasurementEnded("p-1", "done")),
+    (24.0, StepEnded("probe", "fits", 0, "FITS", "p-1")),
+]
+
+
+def test_in_a_log_progress_is_a_line_now_and_then_with_elapsed_and_remaining_time(monkeypatch, clock):
+    assert shown(monkeypatch, clock, False, LONG).splitlines() == [
+        "  probe: micro-batch 4, time: 10 of 20 timed iterations, 14 s elapsed, 10 s remaining at this rate",
+        "  probe: micro-batch 4, time  24 s",
+        "probe: FITS",
+    ]
+
+
+def test_on_a_terminal_progress_is_redrawn_in_one_line_that_is_wiped_at_the_end(monkeypatch, clock):
+    text = shown(monkeypatch, clock, True, LONG)
+    assert "\r\x1b[K  probe: micro-batch 4, time: 5 of 20 timed iterations, 9.0 s elapsed, 15 s" in text
+    assert text.endswith("\r\x1b[K  probe: micro-batch 4, time  24 s\nprobe: FITS\n")
+
+
+def test_quiet_progress_says_nothing(monkeypatch, clock):
+    assert shown(monkeypatch, clock, True, LONG, quiet=True) == ""
+
+
+def test_a_terminal_that_has_gone_does_not_end_what_is_going_on(monkeypatch, clock):
+    class Gone(Terminal):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone(True))
+    say = ProgressLines(Output())
+    for _, event in LONG:
+        say(event)
+
+
+def verified(project: Path, outcome: str, spec: str = "") -> None:
+    found = load(project)
+    check = Check("step", "finite", "pass" if outcome == "verified" else "fail", "")
+    one = Verify(AT, spec or spec_hash(found), "e-1", outcome, "fp32", 1.0, {"finite": check})
+    id = f"v-{len(found.measured.verify)}"
+    save.record(project, lambda old: dataclasses.replace(old, verify={**old.verify, id: one}))
+
+
+def test_a_spec_that_was_never_verified_is_warned_of(project):
+    assert warning(project) == "warning: this spec was never verified; first: peakmark verify tiny.toml"
+    verified(project, "verified", "sha256:another1")
+    assert "never verified" in warning(project)
+
+
+def test_the_latest_verify_of_this_spec_decides(project):
+    verified(project, "verified")
+    assert warning(project) == ""
+    verified(project, "failed")
+    assert warning(project) == (
+        "warning: Verify FAILED (v-1: finite): figures of this model are not to be relied on"
+    )
+
+
+def test_the_warning_comes_once_before_the_first_step_that_relies_on_it(project, capsys):
+    seen = []
+    warned = steps.Warned(project, Output(), seen.append)
+    for name in ("params", "verify", "probe", "precision"):
+        warned(StepStarted(name))
+        warned(StepEnded(name, "done", 0))
+    assert capsys.readouterr().err.count("\n") == 1
+    assert len(seen) == 8
+
+
+def test_the_first_step_without_a_result_is_what_failed():
+    ended = steps.Ended(lambda event: None)
+    for event in (StepEnded("params", "disagree", 1, "differ"), StepEnded("probe", "failed", 4, "crashed")):
+        ended(event)
+    error = ended.failed(4)
+    assert error is not None
+    assert (error.code, error.sentence()) == (4, "crashed")
+
+
+def test_the_demo_runs_every_step_then_a_smaller_batch_and_ends_with_where_to_look(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    done = []
+
+    def do(path, wanted, options, output, run_id=""):
+        done.append((wanted, options.batches, options.accumulate))
+        ended = steps.Ended(lambda event: None)
+        for step in wanted:
+            ended(StepEnded(step, "done", 0, "", f"{step[0]}-{len(done)}"))
+        return 0, ended
+
+    monkeypatch.setattr(new.steps, "do", do)
+    monkeypatch.setattr(
+        new, "ledger", lambda path, phase, output, probe: output.lines([f"ledger of {probe}"])
+    )
+    for _ in range(2):
+        assert new.demo(Path("demo"), Options(), Output()) == 0
+    first = capsys.readouterr()
+    assert done[:2] == [
+        (("params", "verify", "probe", "precision", "restore"), None, None),
+        (("probe", "report"), (4,), 2),
+    ]
+    assert first.out.splitlines()[:4] == [
+        "ledger of p-1",
+        "",
+        "report  demo/demo.md",
+        "look    peakmark demo/demo.toml",
+    ]
+    assert "wrote demo/demo.toml" in first.err
+    assert "demo/demo.toml exists: going on with it" in first.err
+
+
+def outcome(word: str = "done", **more) -> Outcome:
+    return Outcome("m-1", word, more.pop("sentence", ""), AT, AT, "runs/m-1.jsonl", "runs/m-1.log", **more)
+
+
+def traced() -> Outcome:
+    phase = {"requested_bytes": 6, "rows": {"weights": 6}, "operator": "", "module": "", "micro_batch": 0}
+    return outcome(results={"traced": {"phases": {"backward": phase}, "source": "record"}})
+
+
+def done(index: int, kind: str) -> IterationDone:
+    return IterationDone(index, kind, 1.0, 1.0, 4)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "phase", "sentence"),
+    [
+        ([], "first.backward", "out of memory: iteration 1, backward, asked for 64 B"),
+        ([done(0, "first")], "step", "out of memory: iteration 2, step, asked for 64 B"),
+        ([done(0, "first"), done(3, "timed")], "step", "out of memory: step, asked for 64 B"),
+        ([done(0, "first")], "validate", "out of memory: validate, asked for 64 B"),
+    ],
+)
+async def test_a_batch_that_fits_only_while_it_is_traced_is_out_of_memory(
+    project, iterations, phase, sentence
+):
+    failure = Failed("out-of-memory", "too much", "", "", phase, {"asked_bytes": 64})
+    timed = outcome("out-of-memory", failure=failure, iterations=tuple(iterations))
+    context = given(project, [traced(), timed])
+    result = await probe.run(context)
+    assert (result.outcome, result.code, result.text) == ("out-of-memory", 1, sentence)
+    (saved,) = load(project).measured.probe.values()
+    assert (saved.outcome, saved.asked_bytes, saved.alive) == ("out-of-memory", 64, {"weights": 6})
+    assert saved.worst_phase == "backward"
+    assert saved.samples_per_s is None
+
+
+def given(project: Path, outcomes: list[Outcome], **options) -> Context:
+    """A context whose measurements end as listed."""
+    device = Device("cpu", "cpu", "CPU", 8 * 2**30, unknown={"others_used_bytes": "not read"})
+    state = project.absolute().parent / "state"
+    context = Context(project, Options(**options), "run-1", state, device, lambda e: None, lambda e: None)
+    left = iter(outcomes)
+
+    async def measure(plan, title, **more):
+        return next(left)
+
+    context.measure = measure
+    return context
+
+
+async def test_a_sweep_that_is_cut_short_says_what_is_saved(project):
+    table = {
+        "step_ms": [1.0] * 5, "samples_per_iteration": 8, "tokens_per_iteration": None, "allocated_trace": [],
+        "warmup": 2, "first_ms": 1.0, "losses": [1.0], "loss_first": 1.0, "allocated_source": "",
+    }  # fmt: skip
+    crashed = outcome("crashed", sentence="the probe child was ended by SIGSEGV")
+    context = given(project, [traced(), outcome(results={"timed": table}), crashed], batches=(1, 2, 4))
+    result = await probe.run(context)
+    assert result.code == 4
+    assert result.text == "the probe child was ended by SIGSEGV; the 1 of 3 batches before it are saved"
+    assert [one.micro_batch for one in load(project).measured.probe.values()] == [1]
+
+
+def test_a_batch_that_fits_only_without_the_reserve_is_a_negative_verdict(project):
+    peak = PhasePeak(6, process_bytes=4060 * MIB)
+    one = Probe(
+        AT, "s", "e-1", "fp32", 4, 1, "fits-without-reserve", phases={"step": peak}, worst_phase="step",
+        readings={"process": Reading(4060 * MIB, "", "")},
+    )  # fmt: skip
+    result = probe._said(load(project), one, "p-1")
+    assert (result.code, result.text) == (1, "FITS ONLY WITHOUT THE RESERVE")
+
+
+def test_a_loss_of_exactly_zero_is_a_loss(project):
+    block = precision.Block("fp32", 0, "train")
+    table = {
+        "losses": [0.0], "validation_loss": 0.0, "step_ms": [], "gradients": {}, "skipped": 0, "effective": "",
+        "samples_per_iteration": 4, "batch_ms": [],
+    }  # fmt: skip
+    runs = {dataclasses.replace(block, seed=seed): outcome(results={"train": table}) for seed in range(3)}
+    _, noise = build(load(project).spec, ("fp32",), runs, {})
+    assert (noise.validation, noise.training) == (0.0, 0.0)
+
+
+async def test_a_setting_that_fails_is_not_traced_and_leaves_the_others(project):
+    table = {
+        "losses": [1.0] * 6, "validation_loss": 1.0, "step_ms": [1.0] * 3, "gradients": {}, "skipped": 0,
+        "effective": "fp32 linear", "samples_per_iteration": 4, "batch_ms": [1.0] * 3,
+    }  # fmt: skip
+    failure = Failed("workload", "RuntimeError: no kernel for Half", "net.py:3", "", "forward", {})
+    bad = outcome("failed", failure=failure, sentence="net.py:3: RuntimeError: no kernel for Half")
+    good = outcome(results={"train": table})
+    context = given(project, [good, bad, traced()], settings=("fp32", "fp16"))
+    result = await precision.run(context)
+    assert (result.code, result.text) == (0, "fp16 unusable")
+    (saved,) = load(project).measured.precision.values()
+    assert isinstance(saved, Precision)
+    assert saved.settings["fp16"].why == "net.py:3: RuntimeError: no kernel for Half"
+    assert saved.settings["fp32"].requested_bytes == 6
+
+
+def test_programs_of_a_project_are_relative_to_its_folder_and_bare_names_are_not(project, tmp_path):
+    local = Path("tiny.local.toml")
+    local.write_text('[environment]\npython = "./venv/bin/python"\nlaunch = "tools/wrap --x a/b"\n')
+    found = load(project)
+    assert interpreter(found) == str(tmp_path / "venv/bin/python")
+    assert launch_prefix(found) == [str(tmp_path / "tools/wrap"), "--x", "a/b"]
+    local.write_text('[environment]\npython = "python3"\nlaunch = "srun --overlap"\n')
+    assert interpreter(load(project)) == "python3"
+    assert launch_prefix(load(project)) == ["srun", "--overlap"]
+    local.unlink()
+    assert (interpreter(load(project)), launch_prefix(load(project))) == (sys.executable, [])
+
+
+def test_a_waiting_result_goes_into_its_own_project_only(project):
+    one = Probe(AT, "s", "e-1", "fp32", 4, 1, "fits")
+    assert pending.put(project, "p-1", Measured(probe={"p-1": one})) == "runs/p-1.result.toml"
+    assert pending.put(Path("other.toml"), "p-2", Measured(probe={"p-2": one})) == "runs/p-2.result.toml"
+    assert pending.take_in(project) == ("p-1",)
+    assert list(load(project).measured.probe) == ["p-1"]
+    assert pending.take_in(project) == ()
+    assert Path("state/runs/p-2.result.toml").exists()
+
+
+def test_a_damaged_waiting_result_is_left_alone(project):
+    pending.put(project, "p-1", Measured(probe={"p-1": Probe(AT, "s", "e-1", "fp32", 4, 1, "fits")}))
+    kept = Path("state/runs/p-1.result.toml")
+    kept.write_text(kept.read_text()[:-40] + "\n[")
+    assert pending.take_in(project) == ()
+    assert kept.exists()
+
+
+def test_a_result_that_was_saved_waits_no_longer(project):
+    pending.put(project, "p-1", Measured(probe={"p-1": Probe(AT, "s", "e-1", "fp32", 4, 1, "fits")}))
+    pending.drop("p-1")
+    pending.drop("p-1")
+    assert pending.take_in(project) == ()
