@@ -93,6 +93,7 @@ def load(session: Session, path: str) -> None:
 
 def _apply(session: Session, parts: Dict[str, Any], shown: str) -> None:
     try:
+        _refuse_another(session, parts)  # torch copies what fits before it complains about the rest
         session.model.load_state_dict(parts["model"])
         session.optimizer.load_state_dict(parts["optimizer"])
         if session.setting.scaler is not None:
@@ -105,6 +106,27 @@ def _apply(session: Session, parts: Dict[str, Any], shown: str) -> None:
         ) from error
     session.index = parts["manifest"]["next_batch"]
     _restore_rng(parts["rng"])
+
+
+def _refuse_another(session: Session, parts: Dict[str, Any]) -> None:
+    """Raise a ValueError or KeyError when anything in ``parts`` does not fit the session."""
+    mine, theirs = session.model.state_dict(), parts["model"]
+    apart = sorted(set(mine) ^ set(theirs))
+    if apart:
+        raise ValueError("%s is in only one of them" % apart[0])
+    for name, one in mine.items():
+        if isinstance(one, torch.Tensor) and one.shape != theirs[name].shape:
+            raise ValueError("%s is %s there, %s here" % (name, tuple(theirs[name].shape), tuple(one.shape)))
+    groups = [
+        [len(group["params"]) for group in state["param_groups"]]
+        for state in (session.optimizer.state_dict(), parts["optimizer"])
+        if "param_groups" in state
+    ]
+    if len(groups) == 2 and groups[0] != groups[1]:
+        raise ValueError("the optimizer has %s parameters there, %s here" % (groups[1], groups[0]))
+    for name, wanted in (("scaler", session.setting.scaler), ("scheduler", session.scheduler)):
+        if (name in parts) != (wanted is not None):
+            raise ValueError("only one of them has a %s" % name)
 
 
 def _rng() -> Dict[str, Any]:
