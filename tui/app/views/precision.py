@@ -17,6 +17,8 @@ from tui.project.measured import Precision, Setting
 from tui.project.model import Spec
 
 _LABEL, _CELL = 28, 17
+AROUND, CHART_LEAST, CHART_MOST = 5, 8, 16
+"""Rows of the frame around a page, and the least and most rows of the chart of loss curves."""
 Column = tuple[str, Setting]
 
 
@@ -42,6 +44,9 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         sections.append(Section(learning, table.learning()))
         sections.append(Section(f"memory, {table.scale.unit} at the peak", table.memory(height > 24)))
         sections.append(Section("speed", table.speed()))
+        used = sum(len(one.rows) + bool(one.title) for one in sections)
+        if (left := height - AROUND - used - 2) >= CHART_LEAST:  # its title and its legend
+            sections += _chart(found, width, left)
     keys = (("r", "run all"), ("b", "bytes"), ("c", "copy"), *((("Tab", "more"),) if hidden else ()))
     return Page(_answer(scene, found, width), tuple(sections), _loader(key, found), keys)
 
@@ -97,6 +102,15 @@ def _running(scene: Scene, width: int) -> Page:
         width, "»", "RUNNING", "every setting from the same weights, batches and order", right=right
     )
     return Page(head, (Section("", tuple(rows)),), line((f" {child.id}", "dim")), (("x", "stop"),))
+
+
+def _chart(found: Precision, width: int, height: int) -> list[Section]:
+    from tui.app.views.curves import loss_chart  # plotext is wanted by tall terminals alone
+
+    curves = {name: setting.losses for name, setting in found.settings.items()}
+    lines = loss_chart(curves, found.steps, width, min(CHART_MOST, height))
+    rows = tuple(Row(line((one, "dim"))) for one in lines)
+    return [Section(f"training loss over {found.steps} steps", rows)] if rows else []
 
 
 def _loader(key: str, found: Precision) -> Text:
