@@ -43,7 +43,7 @@ def run_failed_verify(shell: Shell) -> Ran:
 def run_too_large(shell: Shell) -> Ran:
     large = TINY.replace("hidden = [32]", "hidden = [4096]").replace('job = "4 GiB"', 'job = "900 MiB"')
     shell.write(large.replace("accumulate = 2", "accumulate = 1"))
-    return shell, shell("probe", "tiny.toml", "--batch", "1,131072", "--iterations", "2", "--warmup", "2")
+    return shell, shell("probe", "tiny.toml", "--batch", "1,2,131072", "--iterations", "2", "--warmup", "2")
 
 
 def run_fault(name: str) -> Callable[[Shell], Ran]:

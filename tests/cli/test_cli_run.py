@@ -228,8 +228,8 @@ def test_a_quick_probe_is_one_document_with_everything_that_was_held(quick_probe
 def test_a_batch_that_does_not_fit_is_a_verdict_and_the_others_are_kept(too_large):
     shell, done = too_large
     assert done.code == 0, done.err
-    assert "FITS, 1 of 2." in done.out
-    small, big = load(shell.folder / "tiny.toml").measured.probe.values()
+    assert "FITS, 2 of 3." in done.out
+    small, _, big = load(shell.folder / "tiny.toml").measured.probe.values()
     assert (small.outcome, big.outcome) == ("fits", "out-of-memory")
     assert big.failure == "out of memory: iteration 1, forward, asked for 2,147,483,648 B"
     assert (big.asked_bytes, big.limit_bytes) == (131072 * 4096 * 4, 900 * 2**20)

@@ -25,6 +25,18 @@ from tui.project.measured import Measured, Probe
 ITERATIONS = 20
 QUICK_ITERATIONS = 5
 WARMUP = 3
+TIMES = (
+    "step_ms_median",
+    "step_ms_mean",
+    "step_ms_p90",
+    "samples_per_s",
+    "samples_per_s_low",
+    "samples_per_s_high",
+    "tokens_per_s",
+    "first_ms",
+    "loss_first",
+    "loss_last",
+)
 CONTENDED_SHARE = 0.02
 """Change of what other processes hold, as a share of the device, that marks a measurement."""
 
@@ -202,22 +214,8 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
     table = timed.results.get("timed") if timed is not None else None
     diverged = timed is not None and timed.failure is not None and timed.failure.kind == "nonfinite"
     if not table or not table["step_ms"] or diverged:
-        first = next((one.ms for one in timed.iterations if one.kind == "first"), None) if timed else None
         reason = "the loss is not finite" if diverged else "no iteration was timed to its end"
-        names = (
-            "step_ms_median",
-            "step_ms_mean",
-            "step_ms_p90",
-            "samples_per_s",
-            "samples_per_s_low",
-            "samples_per_s_high",
-            "tokens_per_s",
-            "first_ms",
-            "loss_first",
-            "loss_last",
-        )
-        unknown = {name: reason for name in names if name != "first_ms" or first is None}
-        return dataclasses.replace(probe, first_ms=first, unknown={**probe.unknown, **unknown})
+        return _untimed(probe, timed, reason)
     tokens = table["tokens_per_iteration"]
     found = throughput.summary(
         table["step_ms"], table["samples_per_iteration"], round(tokens) if tokens else None
@@ -254,6 +252,13 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
         allocated_source=table["allocated_source"] if whole else "",
         unknown={**probe.unknown, **unknown},
     )
+
+
+def _untimed(probe: Probe, timed: Outcome | None, reason: str) -> Probe:
+    """``probe`` with the time of the first iteration, if there is one, and ``reason`` for all others."""
+    first = next((one.ms for one in timed.iterations if one.kind == "first"), None) if timed else None
+    unknown = {name: reason for name in TIMES if name != "first_ms" or first is None}
+    return dataclasses.replace(probe, first_ms=first, unknown={**probe.unknown, **unknown})
 
 
 def _rounded(value: float | None) -> float | None:
