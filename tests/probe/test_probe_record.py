@@ -199,3 +199,44 @@ def test_rows_add_up_to_requested_at_the_peak_of_every_phase(program, seen, regi
     for interval in found.intervals:
         value, parts, _ = found.peak(interval)
         assert sum(parts.values()) == value
+
+
+def _without_operator_bounds():
+    """Two iterations of a CUDA-like record: a kept workspace, one scratch block inside the operator, one result."""
+    rows = [(5, 0x9, 8_519_680, "", None)]
+    for start in (100, 200):  # iteration 0 is untracked, iteration 1 is tracked
+        rows += [
+            (start + 10, 0x1, 64, "", None),
+            (start + 20, 0x1, -64, "", None),
+            (start + 22, 0x2, 32, "", None),
+            (start + 60, 0x2, -32, "", None),
+        ]
+    return Record(rows)
+
+
+def test_scratch_is_told_by_the_time_of_its_operator_where_the_record_has_no_operators():
+    marks = [(1, "forward", 0, 0), (190, "forward", 1, 0), (290, "end", None, None)]
+    births = [(223, 0x2, Label(None, "mm", "head", "forward"))]
+    record = _without_operator_bounds()
+    labelled = Labelled(record, marks, [], births, 1, [(205, 225)], frozenset({8_519_680}))
+    assert [labelled.rows[index] for index in range(5)] == [
+        "library_workspaces",
+        "operator_scratch",
+        "step_temporaries",
+        "operator_scratch",
+        "step_temporaries",
+    ]
+    assert labelled.peak(labelled.intervals[0]) == (
+        8_519_680 + 64,
+        {"library_workspaces": 8_519_680, "operator_scratch": 64},
+        1,
+    )
+
+
+def test_a_block_of_a_workspaces_size_that_is_freed_again_is_none():
+    record = Record([(10, 0x9, 8_519_680, "", None), (20, 0x9, -8_519_680, "", None)])
+    marks = [(1, "forward", 0, 0), (30, "end", None, None)]
+    labelled = Labelled(
+        record, marks, [], [(2, 0x8, Label(None, "mm", "", "forward"))], 1, [], frozenset({8_519_680})
+    )
+    assert labelled.rows == ["unattributed"]

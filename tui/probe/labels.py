@@ -13,13 +13,14 @@ a retained activation; anything else in an iteration is a step temporary.  No to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+import bisect
+from typing import TYPE_CHECKING, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 from . import align
+from .label import Label
 
 if TYPE_CHECKING:
     from .allocations import Allocation, Record
-    from .tracker import Label
 
 TRANSIENT = ("forward", "backward", "step", "validate")
 UNTRACKED = ("build", "optimizer", "step", "validate")
@@ -28,7 +29,7 @@ UNTRACKED = ("build", "optimizer", "step", "validate")
 
 Mark = Tuple[int, str, Optional[int], Optional[int]]
 Registration = Tuple[int, int, str, str]
-Birth = Tuple[int, int, "Label"]
+Birth = Tuple[int, int, Label]
 
 
 class Interval:
@@ -55,6 +56,9 @@ class Labelled:
         registered: (time_ns, address, row, name): storages looked up at known times.
         births: the tracker's, of iteration ``tracked``; None: none was tracked, and the places in the program
             where a block was made and freed decide alone (a run that ended too early).
+        spans: (begun_ns, ended_ns) of every operator of that iteration, in order, for a record that does not
+            say inside which operator a block was made.
+        workspaces: sizes of the blocks that libraries ask for once and keep.
     """
 
     def __init__(
@@ -64,8 +68,12 @@ class Labelled:
         registered: List[Registration],
         births: List[Birth],
         tracked: Optional[int],
+        spans: Sequence[Tuple[int, int]] = (),
+        workspaces: FrozenSet[int] = frozenset(),
     ) -> None:
         self.record = record
+        self._workspaces = workspaces
+        self._names_operators = any(one.outer_end_ns is not None for one in record.allocations)
         self.intervals = _intervals(record, marks)
         self.rows: List[Optional[str]] = [None] * len(record.allocations)
         self.labels: List[Optional[Label]] = [None] * len(record.allocations)
@@ -79,6 +87,7 @@ class Labelled:
                 if record.allocations[index].born == place:
                     self._where[index] = interval
         self._join(births)
+        self._mark_scratch(spans, tracked)
         self._carry_over(tracked)
         self._register(registered)
         for index in range(len(self.rows)):
@@ -91,6 +100,19 @@ class Labelled:
             if index is not None and (self.labels[index] is None or label.row):
                 self.labels[index] = label
 
+    def _mark_scratch(self, spans: Sequence[Tuple[int, int]], tracked: Optional[int]) -> None:
+        """Label what was made and freed within one operator of the tracked iteration, where only time says so."""
+        begins = [begun for begun, _ in spans]
+        for index, one in enumerate(self.record.allocations):
+            interval = self._where[index]
+            if self.labels[index] is not None or one.outer_end_ns is not None or one.died_ns is None:
+                continue
+            if interval is None or interval.iteration != tracked:
+                continue
+            place = bisect.bisect_right(begins, one.born_ns) - 1
+            if place >= 0 and one.died_ns <= spans[place][1]:
+                self.labels[index] = Label("operator_scratch", one.op, "", interval.phase)
+
     def _carry_over(self, tracked: Optional[int]) -> None:
         """Give the labels of the tracked iteration to the same allocations of the others."""
         model = {
@@ -100,8 +122,9 @@ class Labelled:
             if interval.iteration in (None, tracked):
                 continue
             source = model.get((interval.phase, interval.micro), [])
-            for mine, theirs in align.pair(self._keys(self._born_in(interval)), self._keys(source)):
-                index, other = self._born_in(interval)[mine], source[theirs]
+            born = self._born_in(interval)
+            for mine, theirs in align.pair(self._keys(born), self._keys(source)):
+                index, other = born[mine], source[theirs]
                 if self.labels[index] is None:
                     self.labels[index] = self.labels[other]
 
@@ -133,6 +156,8 @@ class Labelled:
             )
             if inside:
                 return "operator_scratch"
+            if one.died is None and one.nbytes in self._workspaces:
+                return "library_workspaces"
             if self._tracked is None and interval is not None and interval.phase in TRANSIENT:
                 return self._by_phase(one, interval)
             if interval is None or one.died is None:
@@ -140,7 +165,7 @@ class Labelled:
             if interval.phase in UNTRACKED and one.died <= interval.last:
                 return "step_temporaries"
             # Made by no operator, so unseen by the tracker, such as the generator states of a recomputed forward.
-            by_nobody = not one.op and interval.phase in TRANSIENT
+            by_nobody = self._names_operators and not one.op and interval.phase in TRANSIENT
             return self._by_phase(one, interval) if by_nobody else "unattributed"
         if label.row:
             return label.row

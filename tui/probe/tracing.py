@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -31,6 +31,11 @@ class Trace:
         self.tracker: Optional[Tracker] = None
         self.session: Optional[Session] = None
         self.recorder: Optional[Recorder] = None
+
+    @property
+    def spans(self) -> List[Tuple[int, int]]:
+        """(begun_ns, ended_ns) of every operator of the tracked iteration."""
+        return [] if self.tracker is None else self.tracker.spans
 
     @property
     def births(self) -> List[Birth]:

@@ -16,6 +16,8 @@ import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .label import Label
+
 LOSS_OPERATORS = (
     "_log_softmax",
     "log_softmax",
@@ -34,34 +36,16 @@ LOSS_OPERATORS = (
 CASTS = ("_to_copy",)
 
 
-class Label:
-    """What one storage is.  ``row`` is a ledger row when it is certain, else None and lifetimes decide."""
-
-    __slots__ = ("dtype", "module", "op", "phase", "row", "shape")
-
-    def __init__(
-        self,
-        row: Optional[str],
-        op: str,
-        module: str,
-        phase: str,
-        shape: Iterable[int] = (),
-        dtype: Optional[str] = None,
-    ) -> None:
-        self.row = row
-        self.op = op
-        self.module = module
-        self.phase = phase
-        self.shape = tuple(shape)
-        self.dtype = dtype
-
-
 class Tracker(TorchDispatchMode):
-    """Active over one iteration.  ``births``: (time_ns, address, Label) in order; ``phase``: set by the caller."""
+    """Active over one iteration.  ``births``: (time_ns, address, Label) in order; ``phase``: set by the caller.
+
+    ``spans``: (begun_ns, ended_ns) of every operator.
+    """
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
         self.births = []
+        self.spans = []
         self.phase = ""
         self._names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
         self._weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
@@ -94,7 +78,9 @@ class Tracker(TorchDispatchMode):
     ) -> Any:
         if self._stack and torch.is_grad_enabled():
             self._module_of_sequence.setdefault(_sequence(), self._stack[-1])
+        begun = time.time_ns()
         out = func(*args, **(kwargs or {}))
+        self.spans.append((begun, time.time_ns()))
         self._see(func, args, out)
         return out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from typing import TYPE_CHECKING, Any, ContextManager, Dict, List, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, ContextManager, Dict, FrozenSet, List, Optional, Protocol, Tuple
 
 import torch
 
@@ -82,6 +82,10 @@ class Device:
     def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
         """Hold this process to ``nbytes`` in all, plus ``slack``; returns what was set, or None with no limit."""
         raise NotImplementedError
+
+    def workspaces(self) -> FrozenSet[int]:
+        """Sizes of the blocks that its libraries ask the allocator for once, and keep."""
+        return frozenset()
 
     def lift_limit(self) -> None:
         """Undo ``limit`` before anything is said about a failure."""

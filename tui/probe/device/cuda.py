@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any, ContextManager, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ContextManager, Dict, FrozenSet, List, Optional, Tuple
 
 import torch
 
@@ -132,6 +132,20 @@ class CudaDevice(Device):
         _, total = torch.cuda.mem_get_info(self.index)
         torch.cuda.set_per_process_memory_fraction(min(1.0, (nbytes + slack) / total), self.index)
         return nbytes
+
+    def workspaces(self) -> FrozenSet[int]:
+        """cuBLAS's, one a handle and stream, as the environment or the GPU's generation sets them; cuBLASLt's.
+
+        Source: ATen's CublasHandlePool and CUDABlas: 4096 KiB x 2 + 16 KiB x 8 by default, 32 MiB from compute
+        capability 9 on; cuBLASLt 1 MiB, 4 MiB or 32 MiB by generation.
+        """
+        words = os.environ.get("CUBLAS_WORKSPACE_CONFIG", "").strip(":").split(":")
+        sizes = {8_519_680, 32 * 2**20, 2**20, 4 * 2**20}
+        if len(words) >= 2 and all(word.isdigit() for word in words):
+            sizes.add(sum(int(size) * 1024 * int(count) for size, count in zip(words[::2], words[1::2])))
+        if os.environ.get("CUBLASLT_WORKSPACE_SIZE", "").isdigit():
+            sizes.add(int(os.environ["CUBLASLT_WORKSPACE_SIZE"]) * 1024)
+        return frozenset(sizes)
 
     def facts(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
         """See ``base.Device``."""

@@ -53,21 +53,7 @@ def run(plan: Plan, report: Reporter) -> None:
         losses.append(loss.hex())
         report(IterationDone(index, "timed", None, loss, session.micro * session.accumulate))
         if plan.extra.get("save_after") == index + 1:
-            report.enter("save")
-            sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
-            report(
-                ResultReady(
-                    "checkpoint",
-                    {
-                        "path": plan.extra["checkpoint"],
-                        "sha256": digest,
-                        "bytes": total,
-                        "parts": sizes,
-                        "seconds": 0.0,
-                    },
-                )
-            )
-            report.enter("forward")
+            _save(plan, report, session)
     for reading in session.device.readings("restore"):
         report(reading)
     report(
@@ -83,3 +69,18 @@ def run(plan: Plan, report: Reporter) -> None:
             },
         )
     )
+
+
+def _save(plan: Plan, report: Reporter, session: Session) -> None:
+    report.enter("save")
+    begun = time.monotonic()
+    sizes, total, digest = checkpoint.save(session, plan.extra["checkpoint"])
+    table = {
+        "path": plan.extra["checkpoint"],
+        "sha256": digest,
+        "bytes": total,
+        "parts": sizes,
+        "seconds": time.monotonic() - begun,
+    }
+    report(ResultReady("checkpoint", table))
+    report.enter("forward")

@@ -47,7 +47,15 @@ def run(plan: Plan, report: Reporter) -> None:
     assert trace.session is not None
     record = trace.recorder.stop()
     device.lift_limit()
-    labelled = Labelled(record, trace.marks, trace.registered, trace.births, peaks.TRACKED)
+    labelled = Labelled(
+        record,
+        trace.marks,
+        trace.registered,
+        trace.births,
+        peaks.TRACKED,
+        trace.spans,
+        device.workspaces(),
+    )
     report(ResultReady("traced", peaks.table(labelled, trace.session, trace.recorder, trace.marks)))
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from .. import gradients
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
@@ -14,6 +14,8 @@ from ..session import Session
 from .timed import EVENTS_PER_S, Clocked
 
 if TYPE_CHECKING:
+    import torch
+
     from ..protocol import Plan
     from ..reporter import Reporter
 
@@ -64,25 +66,32 @@ def run(plan: Plan, report: Reporter) -> None:
             report(Progress(place + 1, plan.iterations, "steps"))
     step_ms += clocked.watch.finish()
     report.enter("validate")
-    report(
-        ResultReady(
-            "train",
-            {
-                "setting": plan.precision,
-                "seed": plan.seed,
-                "effective": session.setting.effective(),
-                "emulated": session.setting.is_emulated(),
-                "losses": [None if one is None else float(one) for one in losses],
-                "validation_loss": session.validate(),
-                "step_ms": step_ms[SKIP:],
-                "batch_ms": clocked.batch_ms[SKIP:],
-                "samples_per_iteration": samples,
-                "steps": session.run.steps,
-                "skipped": session.run.skipped,
-                "gradients": first,
-            },
-        )
-    )
+    report(ResultReady("train", _table(plan, session, clocked, losses, step_ms, first)))
+
+
+def _table(
+    plan: Plan,
+    session: Session,
+    clocked: Clocked,
+    losses: List[Optional[torch.Tensor]],
+    step_ms: List[float],
+    first: Dict[str, Any],
+) -> Dict[str, Any]:
+    """The ``train`` result; ``first`` compares the first gradients with the reference's."""
+    return {
+        "setting": plan.precision,
+        "seed": plan.seed,
+        "effective": session.setting.effective(),
+        "emulated": session.setting.is_emulated(),
+        "losses": [None if one is None else float(one) for one in losses],
+        "validation_loss": session.validate(),
+        "step_ms": step_ms[SKIP:],
+        "batch_ms": clocked.batch_ms[SKIP:],
+        "samples_per_iteration": session.micro * session.accumulate,
+        "steps": session.run.steps,
+        "skipped": session.run.skipped,
+        "gradients": first,
+    }
 
 
 def _first_gradients(plan: Plan, session: Session) -> Dict[str, Any]:
