@@ -137,7 +137,10 @@ def test_unseen_and_outliving_its_operator_is_unattributed():
 
 
 def test_unseen_because_no_operator_made_it_goes_by_its_lifetime():
-    assert labelled([(10, 1, 64, "", None), (150, 1, -64, "", None)], MARKS).rows == ["retained_activations"]
+    rows = [(5, 2, 8, "conv", 7), (6, 2, -8, "", None), (10, 1, 64, "", None), (150, 1, -64, "", None)]
+    assert labelled(rows, MARKS).rows == ["operator_scratch", "retained_activations"]
+    # a record that names no operators at all says nothing by naming none here
+    assert labelled(rows[2:], MARKS).rows == ["unattributed"]
 
 
 def test_unseen_and_passing_in_a_step_is_a_step_temporary():
