@@ -181,6 +181,21 @@ def test_without_a_tracked_iteration_lifetimes_decide():
     assert found.after_last_birth() == (80, {"retained_activations": 64, "step_temporaries": 16})
 
 
+def test_where_the_record_names_no_operator_its_time_tells_scratch():
+    # A clock of microseconds: the block made at 10.6 us, in the operator of 10.5 to 14 us, is recorded at 10 us.
+    rows = [(10_000, 1, 64, "a.py:1 f", None), (12_000, 1, -64, "", None), (10_000, 2, 8, "a.py:1 f", None)]
+    marks = [(0, "forward", 1, 0), (100_000, "end", None, None)]
+    spans = [(2_000, 9_000), (10_500, 14_000), (20_000, 21_000)]
+    found = Labelled(Record(rows, 1000), marks, [], [], 1, spans)
+    assert found.rows == ["operator_scratch", "unattributed"]
+
+
+def test_a_kept_block_of_a_librarys_size_is_its_workspace():
+    rows = [(10, 1, 4096, "mm", None), (20, 2, 4096, "mm", None), (30, 2, -4096, "", None)]
+    found = Labelled(Record(rows), MARKS, [], [], 1, workspaces=frozenset({4096}))
+    assert found.rows == ["library_workspaces", "unattributed"]
+
+
 PROGRAM = st.lists(
     st.tuples(st.integers(1, 6), st.integers(1, 1 << 40), st.sampled_from(["", "mm"])), max_size=40
 )

@@ -71,7 +71,11 @@ class Record:
 
     def event_at(self, time_ns: int) -> int:
         """Number of events before ``time_ns``; one of the same step of the record's clock counts as later."""
-        return bisect.bisect_left(self._times, time_ns // self._resolution_ns * self._resolution_ns)
+        return bisect.bisect_left(self._times, self.floor(time_ns))
+
+    def floor(self, time_ns: int) -> int:
+        """The step of the record's clock that ``time_ns`` lies in."""
+        return time_ns // self._resolution_ns * self._resolution_ns
 
     def alive_at(self, address: int, time_ns: int) -> Optional[int]:
         """Index of the allocation that starts at ``address`` and is alive at ``time_ns``, or None."""

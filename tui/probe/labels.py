@@ -102,7 +102,7 @@ class Labelled:
 
     def _mark_scratch(self, spans: Sequence[Tuple[int, int]], tracked: Optional[int]) -> None:
         """Label what was made and freed within one operator of the tracked iteration, where only time says so."""
-        begins = [begun for begun, _ in spans]
+        begins = [self.record.floor(begun) for begun, _ in spans]
         for index, one in enumerate(self.record.allocations):
             interval = self._where[index]
             if self.labels[index] is not None or one.outer_end_ns is not None or one.died_ns is None:
