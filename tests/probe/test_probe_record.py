@@ -258,3 +258,11 @@ def test_a_block_of_a_workspaces_size_that_is_freed_again_is_none():
         record, marks, [], [(2, 0x8, Label(None, "mm", "", "forward"))], 1, [], frozenset({8_519_680})
     )
     assert labelled.rows == ["unattributed"]
+
+
+def test_what_the_workloads_file_made_and_keeps_counts_with_the_batch():
+    marks = [(1, "load", None, None), (50, "build", None, None), (100, "end", None, None)]
+    rows = [(5, 1, 800, "randint", 7), (10, 2, 64, "randint", 12), (30, 2, -64, "", None)]
+    found = Labelled(Record(rows), marks, [], [], 1)
+    assert found.rows == ["input_batch", "input_batch"]
+    assert found.peak(found.intervals[1])[1] == {"input_batch": 800}

@@ -73,7 +73,7 @@ _REQUESTED = {
     "reduction_buckets": "flat copies of gradients on their way between ranks",
     "optimizer_state": "what the optimizer keeps between steps; it exists from the first step on",
     "buffers": "registered tensors that are not trained, such as running means",
-    "input_batch": "the samples of the micro-batch that is computed",
+    "input_batch": "the samples of the micro-batch that is computed, and data that the workload's file holds",
     "retained_activations": "tensors that the forward keeps for the backward",
     "step_temporaries": "loss, logits, casts and lists of the step, gone before the iteration ends",
     "operator_scratch": "what operators allocate inside themselves",

@@ -3,7 +3,7 @@
 Every allocation gets a row once, by the surest source that there is:
 
 1. registered: weights, gradients, optimizer state, buffers and the batch are looked up by their address at known
-   times;
+   times; what the workload's file made while it was loaded and keeps counts with the batch;
 2. tracked: in the labelled iteration by address; in the others by the order and size of the same operators;
 3. otherwise scratch, when it lived and died inside one operator, else unattributed.
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .allocations import Allocation, Record
 
 TRANSIENT = ("forward", "backward", "step", "validate")
+LOADING = "load"
+"""While the workload's file is imported: tensors that it makes and keeps are the data that it draws batches from."""
 UNTRACKED = ("build", "optimizer", "step", "validate")
 """Phases whose passing blocks can be nothing but temporaries, tracked or not: no activation is kept in them."""
 
@@ -160,6 +162,8 @@ class Labelled:
                 return "library_workspaces"
             if self._tracked is None and interval is not None and interval.phase in TRANSIENT:
                 return self._by_phase(one, interval)
+            if interval is not None and interval.phase == LOADING:
+                return "input_batch"
             if interval is None or one.died is None:
                 return "unattributed"
             if interval.phase in UNTRACKED and one.died <= interval.last:

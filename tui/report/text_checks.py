@@ -163,7 +163,10 @@ def restore_lines(
     lines += _checks(found.checks, width)
     peak = units.size(found.restore_peak_bytes)
     lines += labelled(
-        f"peak  ({found.restore_peak_of})", _or_reason(peak, found.unknown.get("restore_peak_bytes")), LABEL, width
+        f"peak  ({found.restore_peak_of})",
+        _or_reason(peak, found.unknown.get("restore_peak_bytes")),
+        LABEL,
+        width,
     )
     again = found.killed_in - found.saved_after - 1
     recovery = f"{units.long_duration(found.recovery_s)}; {again} iterations ran twice"

@@ -140,10 +140,15 @@ def warnings(probe: Probe) -> list[str]:
     if drift is not None and abs(drift) > DRIFT_LIMIT:
         share = f"{units.percent(abs(drift))} {'longer' if drift > 0 else 'less'}"
         found.append(f"drift: the last third of the iterations took {share} than the first")
-    if probe.tracking_bytes:
+    if probe.tracking_bytes and abs(probe.tracking_bytes) > _noticeable(probe):
         size = units.size(abs(probe.tracking_bytes))
         found.append(f"labels: the labelled iteration's peak differs by {size} from the one reported")
     return found
+
+
+def _noticeable(probe: Probe) -> int:
+    """Bytes from which a difference of the labelled iteration says something about the rows: a thousandth."""
+    return max((peak.requested_bytes for peak in probe.phases.values()), default=0) // 1000
 
 
 def _several(spec: Spec, measured: Measured, ids: Sequence[str], project: str, width: int) -> list[str]:

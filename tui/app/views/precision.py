@@ -77,8 +77,9 @@ def _answer(scene: Scene, found: Precision, width: int) -> Text:
     said = f": gain in {' and '.join(best.gain)}"
     if reference and reference.samples_per_s and best.samples_per_s:
         times = units.ratio(best.samples_per_s / reference.samples_per_s)
-        said = f": {times} x the samples/s of {found.reference}"
-        if "memory" in best.gain:
+        rate = f"{times} x the samples/s of {found.reference}"
+        said = f": {rate}" if "speed" in best.gain else f": less memory, at {rate}"
+        if {"memory", "speed"} <= set(best.gain):
             said += ", and less memory"
     return answer(width, "●", "GAIN", (name, "strong"), said, right=right)
 

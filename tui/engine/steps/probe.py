@@ -176,10 +176,12 @@ def with_outcome(project: Project, probe: Probe, last: Outcome) -> Probe:
         return dataclasses.replace(probe, outcome=probe_verdict(project.spec, probe).outcome)
     details = last.failure.details if last.failure is not None else {}
     word = {"out-of-memory": "out-of-memory", "cancelled": "cancelled"}.get(last.word, "failed")
-    alive = {}
-    if word == "out-of-memory" and probe.worst_phase:
-        alive = dict(probe.phases[probe.worst_phase].rows)
+    alive: dict[str, int] = dict(details.get("alive") or {})
+    if word == "out-of-memory" and not alive and probe.worst_phase:
+        alive = dict(probe.phases[probe.worst_phase].rows)  # of the traced run, which had its way
     unknown = dict(probe.unknown)
+    if word == "out-of-memory" and not alive:
+        unknown["alive"] = str(details.get("alive_unknown") or "it ran out before anything was labelled")
     if word == "out-of-memory" and details.get("asked_bytes") is None:
         unknown["asked_bytes"] = "the error does not say how much was asked for"
     return dataclasses.replace(

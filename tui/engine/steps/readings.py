@@ -31,8 +31,8 @@ def phases_of(traced: Outcome, timed: Outcome | None, kind: str) -> tuple[dict[s
         rows = {row: phase["rows"][row] for row in REQUESTED_ROWS if phase["rows"].get(row)}
         phases[name] = PhasePeak(
             requested_bytes=phase["requested_bytes"],
-            allocated_bytes=seen.get("tensor_allocated"),
-            reserved_bytes=seen.get(outer),
+            allocated_bytes=_first(phase.get("allocated_bytes"), seen.get("tensor_allocated")),
+            reserved_bytes=_first(phase.get("reserved_bytes"), seen.get(outer)),
             process_bytes=seen.get("process"),
             rows=rows,
             operator=phase["operator"],
@@ -40,6 +40,11 @@ def phases_of(traced: Outcome, timed: Outcome | None, kind: str) -> tuple[dict[s
             micro_batch=phase["micro_batch"],
         )
     return phases, worst_phase(phases)
+
+
+def _first(*sizes: int | None) -> int | None:
+    """The first that is known: the record's own replay comes before the reading of another process."""
+    return next((size for size in sizes if size is not None), None)
 
 
 def _by_phase(readings: Sequence[ReadingTaken]) -> dict[str, dict[str, int]]:

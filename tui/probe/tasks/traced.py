@@ -62,6 +62,7 @@ def run(plan: Plan, report: Reporter) -> None:
 def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
     trace.recorder = devices.open_device(plan.device).recorder()
     trace.recorder.start()
+    trace.mark("load")
     session = trace.session = Session(plan, report, trace.mark)
     report(EnvironmentSeen(*session.device.facts()))
     trace.register_all()
