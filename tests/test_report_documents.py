@@ -20,6 +20,7 @@ from sample_project import (
 )
 
 from tui.errors import ProjectError
+from tui.probe.protocol import REQUESTED_ROWS
 from tui.project.measured import Measured
 from tui.report.documents import (
     Source,
@@ -201,3 +202,16 @@ def test_every_plain_line_is_a_path_that_occurs_once_and_a_value(build):
         paths = [line.split(" ", 1)[0] for line in lines]
         assert len(set(paths)) == len(paths)
         assert all("\n" not in line for line in lines)
+
+
+def test_a_probe_document_has_the_rows_at_its_peak_and_its_conditions():
+    document = probe_document(GPU)
+    rows = {row["row"]: row for row in document["memory"]["rows"]}
+    assert rows["weights"]["meaning"]
+    measured = [rows[key]["measured_bytes"] for key in REQUESTED_ROWS]
+    assert sum(measured) == rows["requested"]["measured_bytes"]
+    facts = document["environment_facts"]
+    assert facts["torch"] == CUDA.environment[document["environment"]].torch
+    said = {one["what"]: one["value"] for one in document["assumptions"]}
+    assert said["gradients"] == "set to None before each iteration"
+    assert all(one["because"] for one in document["assumptions"])

@@ -8,6 +8,7 @@ from tui.budget.ledger import Ledger, ledger, probe_verdict
 from tui.budget.readings import allocated_bytes
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import Probe, Setting
+from tui.report.conditions import assumptions, environment_facts
 from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, known
 
@@ -79,7 +80,9 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
         "nice": probe.nice,
         "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
         "timing": _timing(probe),
-        "memory": {"run": "traced", "readings": _readings(probe), "phases": _phases(probe)},
+        "memory": _memory(source, probe_id),
+        "environment_facts": environment_facts(source, probe.environment),
+        "assumptions": assumptions(source.spec, probe),
         "loss_first": known(probe.loss_first, probe.unknown.get("loss_first")),
         "loss_last": known(probe.loss_last, probe.unknown.get("loss_last")),
         "out_of_memory": _out_of_memory(probe),
@@ -135,6 +138,19 @@ def _row(found: Ledger, key: str) -> Document:
         "difference_bytes": known(row.difference, reasons.get("measured") or reasons.get("predicted")),
         "origin": row.origin,
         "meaning": row.meaning,
+    }
+
+
+def _memory(source: Source, probe_id: str) -> Document:
+    """Ledger rows at the requested peak of the worst phase, the readings around them, every phase's own peak."""
+    probe = source.measured.probe[probe_id]
+    found = ledger(source.spec, source.measured, probe_id)
+    return {
+        "run": "traced",
+        "phase": known(found.phase, probe.failure or "no phase was measured to its end"),
+        "rows": [_row(found, row.key) for row in found.rows],
+        "readings": _readings(probe),
+        "phases": _phases(probe),
     }
 
 
