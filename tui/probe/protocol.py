@@ -10,11 +10,11 @@ Standard library only, Python 3.9 syntax.
 
 import dataclasses
 import json
-import math
 import time
-import typing
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Type
+
+from .codec import ProtocolError, finite, from_table
 
 VERSION = 1
 
@@ -59,10 +59,6 @@ SETTINGS = ("fp32", "tf32", "bf16-autocast", "fp16-autocast", "bf16", "fp16")
 
 TASKS = ("inventory", "verify", "reload", "timed", "traced", "train", "resume")
 """What one child process can be asked to do."""
-
-
-class ProtocolError(ValueError):
-    """A journal line or plan that does not follow this file."""
 
 
 @dataclass
@@ -158,10 +154,10 @@ class ResultReady:
 
     inventory: the fields of project.measured.Inventory.
     timed: step_ms (list), losses, samples_per_iteration, tokens_per_iteration, first_ms, warmup.
-    traced: phases {phase: {requested, allocated, reserved, rows, instant}}, timeline (path), outside_allocator.
+    traced: phases {phase: {requested_bytes, rows, operator, module, ...}} and what else ``peaks.table`` lists.
     checkpoint: path, sha256, bytes, parts {name: bytes}, seconds.
     fingerprint: losses (hex floats), parameters (sha256).
-    train: see probe/train.py.
+    train: see tasks/train.py.
     """
 
     kind: str
@@ -283,9 +279,9 @@ def encode(event: Any, wall_ns: Optional[int] = None) -> bytes:
     table = {"v": VERSION, "t": time.time_ns() if wall_ns is None else wall_ns, "event": type(event).__name__}
     table.update(dataclasses.asdict(event))
     try:
-        text = json.dumps(table, separators=(",", ":"), allow_nan=False, default=_plain)
+        text = json.dumps(table, separators=(",", ":"), allow_nan=False, default=str)
     except ValueError:
-        text = json.dumps(_finite(table), separators=(",", ":"), allow_nan=False, default=_plain)
+        text = json.dumps(finite(table), separators=(",", ":"), allow_nan=False, default=str)
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
@@ -307,59 +303,11 @@ def decode(line: bytes) -> Any:
     return from_table(cls, table)
 
 
-def from_table(cls: Type[Any], table: Dict[str, Any]) -> Any:
-    """An instance of dataclass ``cls`` from a decoded JSON object; see ``decode`` for what it raises."""
-    values = {}
-    hints = typing.get_type_hints(cls)
-    for spec in dataclasses.fields(cls):
-        if spec.name not in table:
-            if spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
-                raise ProtocolError("%s has no %r" % (cls.__name__, spec.name))
-            continue
-        value = table[spec.name]
-        if not _fits(value, hints[spec.name]):
-            raise ProtocolError("%s.%s is %r, not %s" % (cls.__name__, spec.name, value, hints[spec.name]))
-        values[spec.name] = value
-    return cls(**values)
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if hint is Any:
-        return True
-    origin = typing.get_origin(hint)
-    if origin is typing.Union:
-        return any(_fits(value, one) for one in typing.get_args(hint))
-    inner = typing.get_args(hint)
-    if origin is list:
-        return isinstance(value, list) and all(_fits(one, inner[0]) for one in value)
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(one, inner[1]) for one in value.values())
-    if hint is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
-    if hint is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(one) for one in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def _plain(value: Any) -> Any:
-    return str(value)
-
-
 @dataclass
 class Plan:
     """Everything a child needs, written beside its journal as ``<id>.plan.json``.
 
-    ``workload`` is {"source", "args", "root", "local"}: ``root`` the folder that relative paths start from.
+    ``workload`` is {"source", "args"}; relative paths in it start from ``folder``.
     ``batch`` is {"micro", "accumulate", "length" (None or int), "tokens" (None or entry name), "remainder"}.
     ``optimizer`` is {"name", "implementation", "args", "clip_norm"}; ``step`` is {"compile", "checkpoint"}.
     ``quality`` is {"metric", "direction", "target", "batches"}.
