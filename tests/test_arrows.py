@@ -63,7 +63,8 @@ def test_a_room_imports_only_what_it_may(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "rooms"), [("torch", {"probe"}), ("textual", {"app"}), ("rich", {"app"}), ("pynvml", {"engine"})]
+    ("library", "rooms"),
+    [("torch", {"probe"}), ("textual", {"app"}), ("rich", {"app"}), ("pynvml", {"engine"})],
 )
 def test_a_library_stays_in_its_room(library: str, rooms: set[str]) -> None:
     users = [path for path in _sources() if any(name.split(".")[0] == library for name in _imports(path))]
@@ -89,7 +90,8 @@ def _loaded(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["tui", "tui.cli", "tui.budget.ledger", "tui.project.save", "tui.engine.runner", "tui.report.markdown"]
+    "module",
+    ["tui", "tui.cli", "tui.budget.ledger", "tui.project.save", "tui.engine.runner", "tui.report.markdown"],
 )
 def test_headless_modules_load_neither_textual_nor_torch(module: str) -> None:
     assert not {"textual", "rich", "torch", "pynvml", "plotext"} & set(_loaded(f"import {module}"))
