@@ -171,6 +171,8 @@ class Probe:
     reserve_bytes: int = 0
     contended: bool = False
     nice: int = 10
+    others_cpu_ratio: float | None = None
+    """Share of the machine's CPU time that other processes took while it was timed."""
     limit_bytes: int | None = None
     """What the child was held to, when it was."""
     tracking_bytes: int | None = None
