@@ -90,7 +90,7 @@ def test_an_unknown_source_says_what_there_is(tmp_path):
 def test_an_import_that_fails_is_named_with_file_and_line(tmp_path):
     with pytest.raises(ModuleNotFoundError) as caught:
         write(tmp_path, "import os\nimport einops_of_nobody\n" + GOOD)
-    said = describe(caught.value, [str(tmp_path)], "build", "/opt/train/bin/python")
+    said = describe(caught.value, [str(tmp_path)], "build", "/opt/train/bin/python", "runs/p-1.log")
     assert (said.kind, said.where) == ("workload", "workload.py:2")
     assert said.sentence == "No module named 'einops_of_nobody' in /opt/train/bin/python"
 
@@ -98,7 +98,7 @@ def test_an_import_that_fails_is_named_with_file_and_line(tmp_path):
 def test_invalid_python_is_named_with_file_and_line(tmp_path):
     with pytest.raises(SyntaxError) as caught:
         write(tmp_path, "x = 1\ndef broken(:\n")
-    said = describe(caught.value, [str(tmp_path)], "build", "python")
+    said = describe(caught.value, [str(tmp_path)], "build", "python", "runs/p-1.log")
     assert (said.kind, said.where) == ("workload", "workload.py:2")
 
 
@@ -180,3 +180,47 @@ def test_a_loss_that_is_no_scalar_is_refused(tmp_path):
 )
 def test_the_model_is_called_by_the_form_of_the_batch(batch):
     assert workload.call_model(nn.Linear(3, 2), batch).shape == (1, 2)
+
+
+def one_file(tmp_path, text):
+    (tmp_path / "workload.py").write_text(
+        "import torch\n\ndef build():\n    return torch.nn.Linear(8, 1)\n\n" + text
+    )
+    return workload.load("workload.py", {}, str(tmp_path))
+
+
+def test_a_length_that_nobody_said_is_asked_for(tmp_path):
+    made = one_file(tmp_path, "def batch(n, length):\n    return torch.zeros(n, length + 1)\n")
+    with pytest.raises(TaskError) as caught:
+        made.batch(2, 0, "train", None)
+    assert caught.value.sentence == "batch() takes a length, and the project says none"
+    assert caught.value.hint == "set workload.batch.length, or give the argument a default"
+    free = one_file(tmp_path, "def batch(n, length=None):\n    return torch.zeros(n, length or 3)\n")
+    assert free.batch(2, 0, "train", None).shape == (2, 3)
+
+
+def test_a_batch_may_have_time_first_but_not_another_size(tmp_path):
+    made = one_file(
+        tmp_path, "def batch(n, index):\n    return [torch.zeros(5, n), torch.zeros(n)][: index + 1]\n"
+    )
+    made.batch(8, 1, "train", None)
+    wrong = one_file(tmp_path, "def batch(n):\n    return torch.zeros(4, 8), torch.zeros(4)\n")
+    with pytest.raises(TaskError, match="gave 4 samples"):
+        wrong.batch(8, 0, "train", None)
+
+
+def test_a_loss_without_a_gradient_is_named_with_its_line(tmp_path):
+    rest = "def batch(n):\n    return torch.zeros(n, 8)\n\n"
+    rest += "def loss(model, batch):\n    return model(batch).sum().detach()\n"
+    made = one_file(tmp_path, rest)
+    with pytest.raises(TaskError, match="depends on no parameter") as caught:
+        made.loss(made.build(), made.batch(2, 0, "train", None))
+    assert caught.value.where == "workload.py:9"
+
+
+def test_a_loss_of_ones_own_that_is_no_number_is_told_to_be_one(tmp_path):
+    rest = "def batch(n):\n    return torch.zeros(n, 8)\n\ndef loss(model, batch):\n    return model(batch)\n"
+    made = one_file(tmp_path, rest)
+    with pytest.raises(TaskError) as caught:
+        made.loss(made.build(), made.batch(2, 0, "train", None))
+    assert caught.value.hint == "return one number, such as its mean()"

@@ -44,7 +44,13 @@ def main(plan_path: str) -> int:
         traceback.print_exc()
         roots = [plan.folder, os.path.dirname(plan.workload.get("path", "") or "")]
         report(
-            describe(error, [os.path.realpath(root) for root in roots if root], report.phase, sys.executable)
+            describe(
+                error,
+                [os.path.realpath(root) for root in roots if root],
+                report.phase,
+                sys.executable,
+                "runs/%s.log" % plan.id,
+            )
         )
     report.sync()
     sys.stdout.flush()

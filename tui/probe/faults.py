@@ -75,8 +75,8 @@ def one_line(error: BaseException, limit: int = 300) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def describe(error: BaseException, roots: List[str], phase: str, python: str) -> Failed:
-    """The ``Failed`` event for any exception that ended a task."""
+def describe(error: BaseException, roots: List[str], phase: str, python: str, log: str) -> Failed:
+    """The ``Failed`` event for any exception that ended a task; ``log`` names where its traceback is."""
     if isinstance(error, TaskError):
         return Failed(error.kind, error.sentence, error.where, error.hint, phase, dict(error.details))
     where = place(error, roots)
@@ -101,5 +101,5 @@ def describe(error: BaseException, roots: List[str], phase: str, python: str) ->
     said = "%s: %s" % (type(error).__name__, one_line(error))
     if isinstance(error, SystemExit):
         said = "it called exit(%r), which ends the measurement" % (error.code,)
-    hint = "" if where else "the whole traceback is in the log beside the journal"
+    hint = "" if where else "the whole traceback is in %s of the state folder" % log
     return Failed("workload" if where else "internal", said, where, hint, phase)

@@ -31,6 +31,8 @@ class Trace:
         self.tracker: Optional[Tracker] = None
         self.session: Optional[Session] = None
         self.recorder: Optional[Recorder] = None
+        self.limit_bytes: Optional[int] = None
+        """What this process is held to, the recorder's slack included."""
 
     @property
     def spans(self) -> List[Tuple[int, int]]:

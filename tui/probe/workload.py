@@ -10,7 +10,7 @@ import inspect
 import os
 import random
 import sys
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 import torch
 from torch.utils import _pytree as pytree
@@ -63,13 +63,20 @@ class Workload:
         Random numbers that the user's function draws from the global generators are seeded by the arguments, and
         the generators are put back, so that a batch does not depend on what the model drew before it.
         """
+        if length is None and _requires(self.functions["batch"], "length"):
+            raise TaskError(
+                "workload",
+                "batch() takes a length, and the project says none",
+                where=self._line("batch"),
+                hint="set workload.batch.length, or give the argument a default",
+            )
         with _seeded_by(seed, index, split):
             made = self.call("batch", n=n, index=index, split=split, length=length, cfg=self.args)
         leaves = [leaf for leaf in pytree.tree_leaves(made) if isinstance(leaf, torch.Tensor)]
         if not leaves:
             raise TaskError("workload", "batch(n=%d, ...) holds no tensor" % n, where=self._line("batch"))
         shaped = [leaf for leaf in leaves if leaf.dim()]
-        if shaped and n not in tuple(shaped[0].shape[:2]):
+        if shaped and not _holds(shaped, n):
             raise TaskError(
                 "workload",
                 "batch(n=%d, ...) gave %d samples" % (n, shaped[0].shape[0]),
@@ -88,7 +95,16 @@ class Workload:
                 "workload",
                 "the loss is %s, not a scalar tensor" % (shape,),
                 where=self._line("loss"),
-                hint="define loss(model, batch) in the workload",
+                hint="return one number, such as its mean()"
+                if own
+                else "define loss(model, batch) in the workload",
+            )
+        if torch.is_grad_enabled() and not value.requires_grad:
+            raise TaskError(
+                "workload",
+                "the loss depends on no parameter that needs a gradient, so there is no backward",
+                where=self._line("loss"),
+                hint="is it detached, made under no_grad, or is every parameter frozen?",
             )
         return value
 
@@ -96,6 +112,19 @@ class Workload:
         function = self.functions.get(name)
         code = getattr(function, "__code__", None)
         return "%s:%d" % (os.path.basename(code.co_filename), code.co_firstlineno) if code else self.origin
+
+
+def _requires(function: Callable[..., Any], name: str) -> bool:
+    """Whether ``function`` declares ``name`` without a default."""
+    found = inspect.signature(function).parameters.get(name)
+    return found is not None and found.default is found.empty and found.kind is not found.VAR_KEYWORD
+
+
+def _holds(shaped: Sequence[torch.Tensor], n: int) -> bool:
+    """Whether tensors hold ``n`` samples: along the first dimension, or all of them along the second (time first)."""
+    if shaped[0].shape[0] == n:
+        return True
+    return all(one.shape[1 if one.dim() > 1 else 0] == n for one in shaped) and shaped[0].dim() > 1
 
 
 def accepted(function: Callable[..., Any], offered: Dict[str, Any]) -> Dict[str, Any]:

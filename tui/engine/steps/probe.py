@@ -189,6 +189,7 @@ def with_outcome(project: Project, probe: Probe, last: Outcome) -> Probe:
         outcome=word,
         failure=_sentence(last, details) if word == "out-of-memory" else last.sentence,
         asked_bytes=details.get("asked_bytes"),
+        limit_bytes=details.get("limit_bytes") or probe.limit_bytes,
         alive=alive,
         unknown=unknown,
     )
@@ -236,6 +237,7 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
     return dataclasses.replace(
         probe,
         iterations=len(table["step_ms"]),
+        others_cpu_ratio=_rounded(table["others_cpu_ratio"]),
         warmup=table["warmup"],
         first_ms=round(table["first_ms"], 4),
         step_ms_median=round(found.step_ms_median, 4),

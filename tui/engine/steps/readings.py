@@ -10,6 +10,9 @@ from tui.engine.outcome import Outcome
 from tui.probe.protocol import REQUESTED_ROWS, ReadingTaken
 from tui.project.measured import PhasePeak, Reading
 
+LATE = "read after every operator; scratch inside one was freed before it"
+"""Why the heap is not known where operators allocate much inside themselves."""
+
 MEANING = {
     "requested": "bytes as the program asked the allocator for them",
     "process": "what the device charges to the measuring process",
@@ -28,6 +31,8 @@ def phases_of(traced: Outcome, timed: Outcome | None, kind: str) -> tuple[dict[s
     phases: dict[str, PhasePeak] = {}
     for name, phase in table.get("phases", {}).items():
         seen = read.get(name, {})
+        if kind == "cpu" and _is_late(seen.get(outer), phase["requested_bytes"]):
+            seen = {name: size for name, size in seen.items() if name != outer}
         rows = {row: phase["rows"][row] for row in REQUESTED_ROWS if phase["rows"].get(row)}
         phases[name] = PhasePeak(
             requested_bytes=phase["requested_bytes"],
@@ -73,7 +78,7 @@ def readings_of(
         for one in outcome.readings:
             _keep_largest(found, one)
     if kind == "cpu":
-        return {**found, **_host(before)}, False
+        return {**found, **_host(before), **_heap(found)}, False
     return _around(found, before, after, contended_share)
 
 
@@ -81,6 +86,18 @@ def _keep_largest(found: dict[str, Reading], one: ReadingTaken) -> None:
     have = found.get(one.name)
     if have is None or (one.bytes or 0) > (have.bytes or 0):
         found[one.name] = Reading(one.bytes, one.source, one.meaning, one.phase, one.unknown)
+
+
+def _heap(found: Mapping[str, Reading]) -> dict[str, Reading]:
+    """The heap's reading withdrawn where it is below what was requested: it was taken too late to count."""
+    heap, requested = found.get("heap_reserved"), found.get("requested")
+    if heap is None or heap.bytes is None or requested is None or not _is_late(heap.bytes, requested.bytes):
+        return {}
+    return {"heap_reserved": Reading(None, heap.source, heap.meaning, heap.phase, LATE)}
+
+
+def _is_late(heap: int | None, requested: int | None) -> bool:
+    return heap is not None and requested is not None and heap < requested
 
 
 def _host(device: Device | None) -> dict[str, Reading]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from ..finite import check_loss
+from ..others import OthersShare
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
 from ..session import Session
 
@@ -214,6 +215,7 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
     session = clocked.session
     samples = session.micro * session.accumulate
     step_ms, losses, trace, tokens, told, last = [], [], [], None, 0, 0.0
+    others = OthersShare()
     for index in range(count):
         loss, ends = clocked.iterate()
         losses.append(loss)
@@ -241,6 +243,7 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
     return {
         "step_ms": step_ms,
         "loss_tensors": losses,
+        "others_cpu_ratio": others.ratio(),
         "samples_per_iteration": samples,
         "tokens_per_iteration": None if tokens is None else tokens / count,
         "allocated_trace": [one for ends in trace if ends for one in ends],

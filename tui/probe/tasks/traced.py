@@ -35,6 +35,7 @@ def run(plan: Plan, report: Reporter) -> None:
     device = devices.open_device(plan.device)
     if plan.limit_bytes is not None:
         device.limit(plan.limit_bytes, RECORDER_SLACK)
+        trace.limit_bytes = plan.limit_bytes + RECORDER_SLACK
     try:
         _record(plan, report, trace)
     except Exception as error:
@@ -93,6 +94,8 @@ def _out_of_memory(error: BaseException, trace: Trace) -> Dict[str, Any]:
     """The details of ``Failed``: what was asked and when, and the rows of what was alive then."""
     _, phase, iteration, micro = trace.marks[-1]
     found = {"asked_bytes": asked_bytes(error), "iteration": iteration, "micro": micro, "phase": phase}
+    if trace.limit_bytes is not None:
+        found["limit_bytes"] = trace.limit_bytes
     try:
         trace.register_all()
         trace.marks.append((time.time_ns(), "end", None, None))
