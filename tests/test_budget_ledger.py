@@ -14,10 +14,9 @@ from sample_project import (
     GIB,
     MIB,
     PROBE,
-    SMALLER,
 )
 
-from tui.budget.ledger import latest_probe, ledger
+from tui.budget.ledger import ledger
 from tui.budget.rows import row_name, row_names
 from tui.probe.protocol import REQUESTED_ROWS
 from tui.project.measured import Measured, PhasePeak, Reading
@@ -141,9 +140,8 @@ def test_without_a_measurement_the_declared_rows_stand_alone():
     assert found.checks == ()
 
 
-def test_the_latest_probe_with_phases_is_shown_and_an_absent_one_is_an_error():
-    assert latest_probe(CUDA) == SMALLER
-    assert ledger(CUDA_SPEC, CUDA).probe_id == SMALLER
+def test_the_probe_of_the_projects_own_batch_is_shown_and_an_absent_one_is_an_error():
+    assert ledger(CUDA_SPEC, CUDA).probe_id == PROBE
     with pytest.raises(KeyError):
         ledger(CUDA_SPEC, CUDA, "p-none")
     with pytest.raises(KeyError):

@@ -171,6 +171,20 @@ def test_the_report_document_names_its_evidence():
     assert report_document(EMPTY)["verdict"]["word"] == "not validated"
 
 
+def test_ledgers_and_probes_say_whether_their_spec_has_changed_since():
+    for build in (ledger_document, probe_document):
+        assert build(GPU)["stale"] is False
+        assert build(EMPTY)["stale"] is False
+        assert build(replace(GPU, fingerprint="sha256:8a718a71"))["stale"] is True
+    assert "stale" not in params_document(GPU)
+
+
+def test_a_probe_document_has_what_others_took_of_the_cpus():
+    assert probe_document(HOST)["unknown"]["others_cpu_ratio"] == "not measured while it was timed"
+    probe = {id: replace(one, others_cpu_ratio=0.25) for id, one in CPU.probe.items()}
+    assert probe_document(replace(HOST, measured=replace(CPU, probe=probe)))["others_cpu_ratio"] == 0.25
+
+
 def test_an_error_document_is_the_sentence_in_parts():
     error = ProjectError(
         "workload.batch.micro must be a whole number", where="gpt.toml:11", hint="remove the quotes"

@@ -207,7 +207,9 @@ def _ledger_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--phase", help="build, first.backward, forward, backward, step, ...; default: the worst"
     )
-    parser.add_argument("--probe", help="id of a measurement; default: the latest")
+    parser.add_argument(
+        "--probe", help="id of a measurement; default: the latest of the project's own batch, else the latest"
+    )
 
 
 def _report_args(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tui.budget.checks import SumCheck, sum_checks
+from tui.budget.choose import ledger_probe
 from tui.budget.declared import Declared, Situation, declared, situation
 from tui.budget.readings import Seen, seen_at
 from tui.budget.rows import Row, RowName, row_names
@@ -69,7 +70,7 @@ def ledger(
     Args:
         spec: declares rows, budget and reserve.
         measured: holds the probe and the inventory.
-        probe_id: None: the latest probe that measured phases; without any, declared rows alone.
+        probe_id: None: the one that ``ledger_probe`` chooses; without any, declared rows alone.
         phase: None: the worst one.
         predicted: bytes by row key, when a prediction of the same batch exists.
 
@@ -77,7 +78,8 @@ def ledger(
         KeyError: the probe or the phase does not exist.
     """
     if probe_id is None:
-        probe_id = latest_probe(measured)
+        chosen = ledger_probe(spec, measured)
+        probe_id = chosen[0] if chosen else None
     probe = measured.probe[probe_id] if probe_id is not None else None
     worst = (probe.worst_phase or worst_phase(probe.phases)) if probe else None
     if phase is not None and (probe is None or phase not in probe.phases):
@@ -98,11 +100,6 @@ def ledger(
         probe=probe,
         environment=measured.environment.get(probe.environment) if probe else None,
     )
-
-
-def latest_probe(measured: Measured) -> str | None:
-    """Id of the latest probe that measured phases, None when there is none; ids sort by time."""
-    return max((id for id, probe in measured.probe.items() if probe.phases), default=None)
 
 
 def probe_verdict(spec: Spec, probe: Probe) -> Verdict:

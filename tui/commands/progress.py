@@ -31,6 +31,15 @@ KNOWN_AFTER_S = 1.0
 """What remains is told once this much has passed since the first progress."""
 
 
+COUNTED = frozenset({"agree", "disagree", "done"})
+"""Outcomes of the step params with an inventory, which has no id, in the project."""
+
+
+def has_result(event: StepEnded) -> bool:
+    """Whether the step left something in the project."""
+    return bool(event.result) or event.outcome in COUNTED
+
+
 class ProgressLines:
     """Called with every event of a run."""
 
@@ -41,6 +50,7 @@ class ProgressLines:
         self._since = self._shown = time.monotonic()
         self._first: tuple[float, int] | None = None
         self._open = False
+        self._failed = False
 
     def __call__(self, event: Any) -> None:
         """Show one event."""
@@ -53,7 +63,7 @@ class ProgressLines:
         elif isinstance(event, StepEnded):
             self._close()
             self._overall = ""
-            if event.text:
+            if event.text and not self._is_the_error(event):
                 self._output.talk(clean(f"{event.step}: {event.text.removeprefix(f'{event.step}: ')}"))
         elif isinstance(event, Progress):
             self._progress(event)
@@ -64,6 +74,13 @@ class ProgressLines:
         elif isinstance(event, CheckDone) and event.outcome == "fail":
             self._close()
             self._output.talk(clean(f"  × {event.title}: {event.text}"))
+
+    def _is_the_error(self, event: StepEnded) -> bool:
+        """Whether the command ends with this sentence as its error: the first step that left no result."""
+        if not event.code or has_result(event) or self._failed:
+            return False
+        self._failed = True
+        return True
 
     def _begin(self, event: MeasurementStarted) -> None:
         self._title, self._task = f"{event.step}: {event.title}{self._overall}", event.task

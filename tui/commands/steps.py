@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tui.commands import stale
 from tui.commands.output import Output
-from tui.commands.progress import ProgressLines
+from tui.commands.progress import ProgressLines, has_result
 from tui.commands.unverified import RELYING, warning
 from tui.engine.context import Options
 from tui.errors import PeakmarkError, SaveError, UsageError
@@ -19,8 +20,6 @@ from tui.project.load import load
 from tui.report.envelope import Source
 
 SHOWN_BY_RUN = ("params", "verify", "probe", "precision", "restore")
-COUNTED = frozenset({"agree", "disagree", "done"})
-"""Outcomes of the step params with an inventory, which has no id, in the project."""
 
 
 class Ended:
@@ -113,11 +112,6 @@ def ids_of(project: Path, event: StepEnded, before: frozenset[str]) -> tuple[str
     return (event.result,) if event.result else ()
 
 
-def has_result(event: StepEnded) -> bool:
-    """Whether the step left something in the project."""
-    return bool(event.result) or event.outcome in COUNTED
-
-
 def fault(code: int, text: str) -> PeakmarkError:
     """An error with the exit code of a run."""
     error = PeakmarkError(text or "it ended without a result")
@@ -152,7 +146,8 @@ def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> N
         "precision": lambda: documents_measured.precision_document(found, one_id),
         "restore": lambda: documents.restore_document(found, one_id),
     }
-    output.answer(lines[step], made[step])
+    shown = one_id if step == "params" else one_id or max(getattr(measured, step), default=None)
+    output.answer(stale.said(project, step, shown, found, lines[step], output), made[step])
 
 
 def _probe_document(found: Source, ids: Sequence[str]) -> dict[str, Any]:

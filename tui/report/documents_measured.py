@@ -11,6 +11,8 @@ from tui.project.measured import Probe, Setting
 from tui.report.conditions import assumptions, environment_facts
 from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, known
+from tui.report.sentences import UNTIMED_OTHERS
+from tui.report.stale import is_stale
 
 
 def ledger_document(
@@ -53,7 +55,12 @@ def ledger_document(
     batch = found.situation
     environment = found.probe.environment if found.probe else None
     return enveloped(
-        "ledger", source, environment, body, batch_table(source, batch.micro, batch.accumulate, batch.length)
+        "ledger",
+        source,
+        environment,
+        body,
+        batch_table(source, batch.micro, batch.accumulate, batch.length),
+        stale=is_stale(source, found.probe_id),
     )
 
 
@@ -67,7 +74,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
     if not chosen:
         body: Document = {"id": Missing("nothing was measured yet"), "outcome": "unknown"}
         body["candidates"] = Missing("nothing was measured yet")
-        return enveloped("probe", source, None, body)
+        return enveloped("probe", source, None, body, stale=False)
     probe_id = chosen[-1]
     probe = source.measured.probe[probe_id]
     body = {
@@ -77,6 +84,9 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
         "verdict": verdict_table(probe_verdict(source.spec, probe)),
         "precision": probe.precision,
         "contended": probe.contended,
+        "others_cpu_ratio": known(
+            probe.others_cpu_ratio, probe.unknown.get("others_cpu_ratio", UNTIMED_OTHERS)
+        ),
         "nice": probe.nice,
         "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
         "timing": _timing(probe),
@@ -93,7 +103,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
     else:
         body["candidates"] = Missing("one batch was asked for")
     batch = batch_table(source, probe.micro_batch, probe.accumulate, probe.length)
-    return enveloped("probe", source, probe.environment, body, batch)
+    return enveloped("probe", source, probe.environment, body, batch, stale=is_stale(source, probe_id))
 
 
 def precision_document(source: Source, precision_id: str | None = None) -> Document:

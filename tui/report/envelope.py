@@ -31,7 +31,13 @@ class Source:
 
 
 def enveloped(
-    name: str, source: Source, environment: str | None, body: Document, batch: Document | None = None
+    name: str,
+    source: Source,
+    environment: str | None,
+    body: Document,
+    batch: Document | None = None,
+    *,
+    stale: bool | None = None,
 ) -> Document:
     """``body`` under the common head, its nulls explained.
 
@@ -41,6 +47,7 @@ def enveloped(
         environment: id of the environment that the figures are from, None: of none.
         body: what this document says; ``Missing`` where it does not know.
         batch: None: the one that the spec asks for.
+        stale: whether the spec has changed since it was measured; None: the document does not say.
     """
     asked = source.spec.workload.batch
     longest = asked.length.max if asked.length else None
@@ -53,6 +60,7 @@ def enveloped(
             "spec": source.fingerprint,
             "environment": known(environment, "nothing was measured on a device"),
             "batch": batch or batch_table(source, asked.micro, asked.accumulate, longest),
+            **({} if stale is None else {"stale": stale}),
             **body,
         }
     )

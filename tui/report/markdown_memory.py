@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tui import units
-from tui.budget.ledger import Ledger, latest_probe, ledger, probe_verdict
+from tui.budget.choose import ledger_probe
+from tui.budget.ledger import Ledger, ledger, probe_verdict
 from tui.budget.readings import allocated_bytes
 from tui.budget.rows import Row
 from tui.probe.protocol import PHASES
@@ -14,6 +15,7 @@ from tui.report.figures import GIBIBYTES, Unit
 from tui.report.lines import clean
 from tui.report.markdown_text import escaped, fenced, table
 from tui.report.operating import is_current
+from tui.report.stale import changed, is_stale
 from tui.report.text_probe import probe_unit
 
 CHART = 56
@@ -24,11 +26,14 @@ PLAIN_KEYS = ("reserve", "free", "device_total", "host_total", "device_used", "d
 
 def by_phase(source: Source, found: Operating | None) -> list[str]:
     """Every phase's rows at its own peak, declared bytes first, the worst phase in bold."""
-    probe_id = found.probe if found else latest_probe(source.measured)
-    if probe_id is None or not source.measured.probe[probe_id].phases:
+    probe_id = found.probe if found else _chosen(source)
+    if probe_id is None:
         return ["## Ledger by phase", "", f"Not measured yet. Next: `peakmark probe {source.project}`"]
     probe = source.measured.probe[probe_id]
     unit = probe_unit(probe)
+    if not probe.phases:
+        said = sentences.verdict(probe_verdict(source.spec, probe), unit)
+        return [f"## Ledger by phase ({probe_id})", "", f"No phase was measured to its end. {escaped(said)}"]
     phases = [phase for phase in PHASES if phase in probe.phases]
     views = {phase: ledger(source.spec, source.measured, probe_id, phase) for phase in phases}
     worst = next(iter(views.values())).verdict.worst_phase
@@ -39,10 +44,27 @@ def by_phase(source: Source, found: Operating | None) -> list[str]:
     return [
         f"## Ledger by phase ({what})",
         "",
+        *_stale(source, probe_id),
         *table(head, rows),
         "",
         *_around(source, views[worst or phases[0]]),
     ]
+
+
+def _stale(source: Source, probe_id: str) -> list[str]:
+    if not is_stale(source, probe_id):
+        return []
+    digits = changed(source.measured.probe[probe_id].spec, source.fingerprint)
+    return [
+        f"**Stale**: the spec has changed since {probe_id} was measured ({digits}); "
+        f"`peakmark probe {source.project}` measures it again.",
+        "",
+    ]
+
+
+def _chosen(source: Source) -> str | None:
+    chosen = ledger_probe(source.spec, source.measured)
+    return chosen[0] if chosen else None
 
 
 def _shown(row: Row, views: dict[str, Ledger]) -> bool:

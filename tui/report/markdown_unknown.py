@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui import units
+from tui.budget.choose import ledger_probe
 from tui.budget.declared import counter_note
-from tui.budget.ledger import NOT_DECLARED, NOT_PREDICTED, latest_probe, ledger
+from tui.budget.ledger import NOT_DECLARED, NOT_PREDICTED, ledger
 from tui.project.measured import Operating
 from tui.report.envelope import Source
 from tui.report.markdown_text import escaped, table
+from tui.report.settle import IS_REFERENCE, settled_by
 
 Unknown = tuple[str, str, str]
 """What is unknown, why, and what settles it."""
+
+
+_NAMES = {"others_cpu_ratio": "others' share of the CPUs"}
 
 
 def unknowns(source: Source, found: Operating | None) -> list[str]:
@@ -62,21 +67,10 @@ def _missing_steps(source: Source, found: Operating | None) -> Iterator[Unknown]
 def _figures(source: Source, found: Operating | None) -> Iterator[Unknown]:
     """Every n/a among the figures above."""
     measured, name = source.measured, source.project
-    probe_id = found.probe if found else latest_probe(measured)
+    chosen_probe = ledger_probe(source.spec, measured)
+    probe_id = found.probe if found else (chosen_probe[0] if chosen_probe else None)
     if probe_id is not None:
-        view = ledger(source.spec, measured, probe_id)
-        for row in view.rows:
-            for column in ("measured", "declared"):
-                reason = row.reasons.get(column)
-                if reason and reason not in (NOT_DECLARED, NOT_PREDICTED):
-                    what = f"{row.label.removeprefix('= ')}, {column}"
-                    yield (
-                        what,
-                        reason,
-                        f"peakmark probe {name}" if column == "measured" else "the measurement",
-                    )
-        for key, reason in measured.probe[probe_id].unknown.items():
-            yield key.replace("_", " "), reason, f"peakmark probe {name}"
+        yield from _of_probe(source, probe_id)
     inventory = measured.inventory
     if inventory is not None:
         for key, reason in inventory.unknown.items():
@@ -84,10 +78,32 @@ def _figures(source: Source, found: Operating | None) -> Iterator[Unknown]:
     chosen = (found.precision if found else None) or max(measured.precision, default=None)
     if chosen is not None and chosen in measured.precision:
         made = measured.precision[chosen]
+        place = measured.environment.get(made.environment)
+        device = "cpu" if place is not None and place.device_id == "cpu" else "cuda"
         settings = [(f"{setting}: ", one.unknown) for setting, one in made.settings.items()]
         for prefix, unknown in [("", made.unknown), *settings]:
             for key, reason in unknown.items():
-                yield prefix + key.replace("_", " "), reason, f"peakmark precision {name}"
+                if reason != IS_REFERENCE:
+                    how = settled_by(key, reason, f"peakmark precision {name}", name, device)
+                    yield prefix + key.replace("_", " "), reason, how
+
+
+def _of_probe(source: Source, probe_id: str) -> Iterator[Unknown]:
+    probe, name = source.measured.probe[probe_id], source.project
+    command = f"peakmark probe {name}"
+    if not probe.phases:
+        yield "the measured rows", probe.failure or "no phase was measured to its end", command
+    for row in ledger(source.spec, source.measured, probe_id).rows if probe.phases else ():
+        for column in ("measured", "declared"):
+            reason = row.reasons.get(column)
+            if reason and reason not in (NOT_DECLARED, NOT_PREDICTED):
+                known = column == "declared" and row.measured is not None
+                how = settled_by(row.key, reason, command, name, probe.device)
+                what = f"{row.label.removeprefix('= ')}, {column}"
+                yield what, reason, "the measurement" if known and how == command else how
+    for key, reason in probe.unknown.items():
+        how = settled_by(key, reason, command, name, probe.device)
+        yield _NAMES.get(key, key.replace("_", " ")), reason, how
 
 
 def _always() -> Iterator[Unknown]:

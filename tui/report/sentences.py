@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from tui import units
 from tui.budget.verdict import Verdict
-from tui.project.measured import Environment, Probe
+from tui.project.measured import Environment, Precision, Probe
 from tui.project.model import Spec
 from tui.report.figures import Unit
+
+UNTIMED_OTHERS = "not measured while it was timed"
 
 
 def batch(micro: int, accumulate: int, ranks: int, length: int | None) -> str:
@@ -76,6 +78,39 @@ def budget(found: Verdict, unit: Unit) -> list[str]:
     else:
         lines.append(f"the budget is what the device leaves: {found.budget_from}")
     return lines
+
+
+def quality(spec: Spec, found: Precision | None, probe: Probe) -> str:
+    """Whether the precision that ``probe`` ran reaches the quality target; "" when no target is entered."""
+    target = spec.quality.target
+    if target is None:
+        return ""
+    head = f"quality target {units.number(target)}"
+    if found is None:
+        return f"Not decided: {head}, no comparison of this spec was finished."
+    met = [name for name, one in found.settings.items() if one.quality_met]
+    if probe.precision in met:
+        return f"Quality target met: {units.number(target)}, by {probe.precision} in {found.steps} steps."
+    if not met:
+        return f"Not decided: {head}, which no setting reaches in {found.steps} steps."
+    missed = f"which {probe.precision} does not reach in {found.steps} steps"
+    return f"Not decided: {head}, {missed} and {' and '.join(met)} does."
+
+
+def others_cpu(probe: Probe) -> str:
+    """``others took 3 % of the CPUs``, or why that is not known."""
+    if probe.others_cpu_ratio is None:
+        return f"others' share of the CPUs n/a: {probe.unknown.get('others_cpu_ratio', UNTIMED_OTHERS)}"
+    return f"others took {whole_percent(probe.others_cpu_ratio)} of the CPUs"
+
+
+def whole_percent(share: float) -> str:
+    """A fraction of 1 in whole per cent; what is more than nothing never prints as it.
+
+    >>> whole_percent(0.62), whole_percent(0.001), whole_percent(0.0)
+    ('62 %', '<1 %', '0 %')
+    """
+    return "<1 %" if 0 < share < 0.005 else f"{share * 100:.0f} %"
 
 
 def rate(probe: Probe) -> str:

@@ -1,0 +1,36 @@
+"""Says of a printed result that the spec has changed since it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tui.commands.output import Output
+from tui.report import stale
+from tui.report.envelope import Source
+from tui.report.operating import is_current
+
+Lines = Callable[[int], Sequence[str]]
+
+COMMANDS = {"params": "run", "ledger": "probe"}
+"""What measures a step's result again, where that is not the step's own name."""
+
+
+def said(project: Path, step: str, id: str | None, found: Source, lines: Lines, output: Output) -> Lines:
+    """``lines``, with a second one and a warning on stderr when the result is of another spec than now."""
+    then = _spec_of(step, id, found)
+    if then is None or is_current(then, found.fingerprint):
+        return lines
+    command = f"peakmark {COMMANDS.get(step, step)} {project}"
+    command += " --steps params" if step == "params" else ""
+    output.talk(stale.warning(id or "the inventory", then, found.fingerprint, command))
+    return lambda width: stale.with_line(list(lines(width)), then, found.fingerprint, command, width)
+
+
+def _spec_of(step: str, id: str | None, found: Source) -> str | None:
+    """The fingerprint that the shown result was measured of, None when nothing is shown."""
+    if step == "params":
+        return found.measured.inventory.spec if found.measured.inventory else None
+    name = "probe" if step == "ledger" else step
+    one = getattr(found.measured, name).get(id)
+    return one.spec if one is not None else None
