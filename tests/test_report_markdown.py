@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 from sample_project import (
     CPU,
+    CPU_PROBE,
+    CPU_PROBE_ID,
     CPU_SPEC,
     CUDA,
+    CUDA_PRECISION,
     CUDA_PROBE,
     CUDA_RESTORE,
     CUDA_SMALLER,
@@ -32,6 +35,7 @@ from tui.report.operating import batches_run, operating
 from tui.report.project_text import as_run, project_toml
 
 GPU = Source(CUDA_SPEC, CUDA, "gpt.toml", FINGERPRINT)
+HOST = Source(CPU_SPEC, CPU, "mlp.toml", "sha256:c0c0c0c0")
 EMPTY = Source(CPU_SPEC, Measured(), "mlp.toml", "sha256:c0c0c0c0")
 LATER = "p-20261201T170000-0a"
 
@@ -56,6 +60,8 @@ def loaded(text):
         "plain",
         "project_text",
         "sentences",
+        "settle",
+        "stale",
     ],
 )
 def test_the_examples_in_the_docstrings_hold(name):
@@ -177,6 +183,73 @@ def test_the_report_begins_with_the_verdict():
     )
 
 
+def test_the_quote_says_whether_the_quality_target_is_met():
+    def quality(met, target=2.0, precision=True):
+        settings = {
+            name: replace(one, quality_met=name in met) for name, one in CUDA_PRECISION.settings.items()
+        }
+        made = replace(CUDA_PRECISION, steps=30, settings=settings)
+        spec = replace(CUDA_SPEC, quality=replace(CUDA_SPEC.quality, target=target))
+        measured = replace(CUDA, precision={PRECISION: made} if precision else {})
+        lines = report_markdown(replace(GPU, spec=spec, measured=measured)).splitlines()
+        return lines[5]
+
+    none = "> Not decided: quality target 2.000, which no setting reaches in 30 steps."
+    assert quality(()) == none
+    assert quality(("fp32", "bf16-autocast")) == "> Quality target met: 2.000, by bf16-autocast in 30 steps."
+    assert quality(("fp32",)) == (
+        "> Not decided: quality target 2.000, which bf16-autocast does not reach in 30 steps and fp32 does."
+    )
+    assert quality((), precision=False) == (
+        "> Not decided: quality target 2.000, no comparison of this spec was finished."
+    )
+    assert quality((), target=None) == ""
+
+
+def test_only_what_can_be_settled_names_a_command():
+    reference = replace(CUDA_PRECISION.settings["fp32"], unknown={"gradient_error": "this is the reference"})
+    other = replace(
+        CUDA_PRECISION.settings["bf16-autocast"], unknown={"quality_met": "no quality target is entered"}
+    )
+    made = replace(CUDA_PRECISION, settings={"fp32": reference, "bf16-autocast": other})
+    text = report_markdown(replace(GPU, measured=replace(CUDA, precision={PRECISION: made})))
+    assert "this is the reference" not in text
+    assert (
+        "| bf16-autocast: quality met | no quality target is entered | set quality.target in gpt.toml |"
+        in text
+    )
+    text = report_markdown(HOST)
+    assert "an interval needs 5 | `peakmark probe mlp.toml --iterations N` |" in text
+
+
+def test_notes_that_were_not_written_say_where_to_write_them():
+    text = report_markdown(HOST)
+    assert "* Brief: none written; write it as brief under [notes] in mlp.toml" in text
+    assert "* Decisions: none written; write it as handoff under [notes] in mlp.toml" in text
+
+
+def test_a_report_of_a_spec_that_has_changed_says_so_above_the_ledger():
+    text = report_markdown(replace(HOST, fingerprint="sha256:8a710000"))
+    assert f"**Stale**: the spec has changed since {CPU_PROBE_ID} was measured (then c0c0, now 8a71);" in text
+    assert "**Stale**" not in report_markdown(HOST)
+
+
+def test_a_report_after_an_out_of_memory_alone_says_it_once():
+    probe = replace(CUDA_PROBE, outcome="out-of-memory", failure="out of memory: step", phases={})
+    text = report_markdown(replace(GPU, measured=replace(CUDA, probe={PROBE: probe})))
+    assert "No phase was measured to its end. DOES NOT FIT: out of memory: step." in text
+    assert text.count("| out of memory: step |") == 1
+
+
+def test_the_report_of_a_cpu_says_what_others_took_of_it():
+    probe = replace(CPU_PROBE, others_cpu_ratio=0.62)
+    verify = replace(CUDA_VERIFY, spec=CPU_PROBE.spec, environment=CPU_PROBE.environment)
+    measured = replace(CPU, probe={CPU_PROBE_ID: probe}, verify={VERIFY: verify})
+    text = report_markdown(replace(HOST, measured=measured))
+    assert "at nice 10; others took 62 % of the CPUs; drift over hours" in text
+    assert "* others took 62 % of the CPUs while it was timed: the rate is that of a shared machine" in text
+
+
 def test_an_accepted_configuration_is_named():
     accepted = replace(found(), accepted_at=datetime(2026, 12, 3, tzinfo=UTC))
     text = report_markdown(replace(GPU, measured=replace(CUDA, operating={"o-1": accepted})))
@@ -241,10 +314,13 @@ def test_a_report_without_a_configuration_says_why(measured, why):
 def test_every_figure_that_is_not_known_stands_in_the_table_with_its_reason():
     text = report_markdown(Source(CPU_SPEC, CPU, "mlp.toml", "sha256:c0c0c0c0"))
     assert (
-        "| other processes, measured | the container hides other processes | `peakmark probe mlp.toml` |"
+        "| other processes, measured | the container hides other processes | nothing: not a figure of this device |"
         in text
     )
-    assert "| tokens per s | no entry of the batch counts tokens | `peakmark probe mlp.toml` |" in text
+    assert (
+        "| tokens per s | no entry of the batch counts tokens | set workload.batch.tokens in mlp.toml |"
+        in text
+    )
 
 
 def test_two_reports_of_one_project_are_the_same_and_name_no_folder():

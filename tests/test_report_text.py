@@ -4,6 +4,8 @@ import pytest
 from sample_project import (
     CPU,
     CPU_INVENTORY,
+    CPU_PROBE,
+    CPU_PROBE_ID,
     CPU_SPEC,
     CUDA,
     CUDA_INVENTORY,
@@ -59,6 +61,21 @@ WITH_OOM = replace(
 )
 
 
+def on_cpu(**changes):
+    return replace(CPU, probe={CPU_PROBE_ID: replace(CPU_PROBE, **changes)})
+
+
+def joined(lines):
+    return " ".join(line.strip() for line in lines)
+
+
+def out_of_memory(micros, spec=CUDA_SPEC, **changes):
+    """What is said of these micro-batches, none of which fits."""
+    probes = {f"p-{micro:03}": replace(WITH_OOM.probe[OOM], micro_batch=micro, **changes) for micro in micros}
+    measured = replace(CUDA, probe={**CUDA.probe, **probes})
+    return lambda ids: joined(probe_lines(spec, measured, ids, project="gpt.toml"))
+
+
 def shown(lines):
     assert all(columns(line) <= 80 for line in lines)
     assert all(line == line.rstrip() for line in lines)
@@ -72,7 +89,7 @@ def test_a_cuda_ledger_names_every_row_and_where_else_it_is_shown():
 124M decoder on a shared node · 8 x 4 x 1 rank = 32 samples, length 1024
 bf16-autocast
 measured p-20261201T141203-a3 · NVIDIA H100 80GB HBM3 (GPU-1f0c)
-backward, micro-batch 2 of 4, in _log_softmax_backward_data
+backward, micro-batch 2 of 4, in operator _log_softmax_backward_data
 GiB                     declared  measured     m - d  formula / other name
 weights                    0.464     0.464         0  124,439,808 x 4 B
 gradients                  0.464     0.464         0  124,439,808 x 4 B
@@ -97,6 +114,7 @@ free                           -    61.000
 = device total                      80.000            nvidia-smi, total
 exactly 0: unsharded weights, packed metadata, master weights, reduction
     buckets, buffers, operator scratch
+m - d: measured less declared
 not in the ledger: 148 step counters (592 B) are on the CPU
 sums on bytes: requested, tensor-allocated, allocator-reserved, process,
     device-used agree
@@ -117,7 +135,7 @@ def test_a_cpu_ledger_keeps_heap_and_tensors_apart():
         shown(ledger_lines(CPU_SPEC, CPU, project="mlp.toml"))
         == """
 Perceptron on two cores · 1024 x 1 x 1 rank = 1024 samples · fp32
-measured p-20261202T090000-c1 · Test CPU (cpu) · backward, in addmm
+measured p-20261202T090000-c1 · Test CPU (cpu) · backward, in operator addmm
 MiB                     declared  measured     m - d  formula / other name
 weights                     0.32      0.32         0  84,488 x 4 B
 gradients                   0.32      0.32         0  84,488 x 4 B
@@ -137,6 +155,8 @@ free                           -       n/a
 = host total                      8,192.00            MemTotal
 exactly 0: unsharded weights, packed metadata, master weights, reduction
     buckets, optimizer state, buffers, step temporaries, library workspaces
+m - d: measured less declared; outside the heap: code, stacks and mapped files,
+    less heap pages never touched
 n/a other processes: the container hides other processes
 n/a free: what is used, or the total, is n/a
 sums on bytes: requested, heap-reserved agree
@@ -291,9 +311,10 @@ FITS with 46.414 GiB beyond the reserve, in the worst phase (backward). Saved in
 
 def test_a_cpu_probe_says_why_there_is_no_interval():
     assert (
-        shown(probe_lines(CPU_SPEC, CPU, project="mlp.toml"))
+        shown(probe_lines(CPU_SPEC, on_cpu(others_cpu_ratio=0.03), project="mlp.toml"))
         == """
-p-20261202T090000-c1 · Test CPU (cpu) · fp32 · nice 10 · not contended
+p-20261202T090000-c1 · Test CPU (cpu) · fp32 · nice 10
+others took 3 % of the CPUs
 iteration = 1 micro-batch of 1024, then 1 optimizer step = 1024 samples
 memory    requested 2.93 · allocated 2.93 · heap reserved 200.00 · process
           320.00 (MiB, backward; process at its most)
@@ -324,6 +345,49 @@ Try micro 32 x accumulate 8, the same global batch.
 Next: peakmark probe gpt.toml --batch 32
 """
     )
+
+
+def test_a_model_that_reaches_the_cap_by_itself_gets_the_sum_and_no_batch():
+    cap = 4 * 497_759_232
+    for ids, changes in ((["p-016"], {"limit_bytes": cap}), (["p-016", "p-032"], {"limit_bytes": cap - 1})):
+        text = out_of_memory((16, 32), **changes)(ids)
+        assert "No batch fits: declared weights 0.464 GiB + gradients 0.464 GiB + optimizer state" in text
+        assert "0.927 GiB = 1.854 GiB, the cap is 1.854 GiB; take a smaller model" in text
+        assert "--batch" not in text
+    assert "Try micro 8 x" in out_of_memory((16,), limit_bytes=cap + 1)(["p-016"])
+
+
+def test_without_a_limit_of_its_own_the_budget_is_the_cap():
+    small = replace(CUDA_SPEC, budget=replace(CUDA_SPEC.budget, job=GIB, reserve=0))
+    assert "the cap is 1.000 GiB" in out_of_memory((16,), small, limit_bytes=None)(["p-016"])
+
+
+def test_a_batch_that_was_tried_is_never_proposed():
+    say = out_of_memory((1, 2, 8, 16))
+    assert "Try micro 4 x accumulate 16, the same global batch." in say(["p-016"])
+    assert "Try" not in say(["p-002"])
+    assert say(["p-008", "p-016"]).endswith("none of 2. Next: peakmark probe gpt.toml --batch 4")
+    assert say(["p-001", "p-002"]).endswith(
+        "none of 2. Every smaller micro-batch was tried, or there is none."
+    )
+
+
+def test_a_shared_cpu_is_said_and_above_a_tenth_warned_of():
+    text = joined(probe_lines(CPU_SPEC, on_cpu(others_cpu_ratio=0.62), project="mlp.toml"))
+    assert "others took 62 % of the CPUs while it was timed: the rate is that of a shared machine" in text
+    quiet = joined(probe_lines(CPU_SPEC, on_cpu(others_cpu_ratio=0.1), project="mlp.toml"))
+    assert "others took 10 % of the CPUs" in quiet
+    assert "warning" not in quiet + joined(probe_lines(CUDA_SPEC, CUDA, [PROBE], project="gpt.toml"))
+    unread = on_cpu(unknown={"others_cpu_ratio": "/proc/stat cannot be read"})
+    text = joined(probe_lines(CPU_SPEC, unread, project="mlp.toml"))
+    assert "others' share of the CPUs n/a: /proc/stat cannot be read" in text
+
+
+def test_a_ledger_after_an_out_of_memory_says_that_it_does_not_fit():
+    measured = replace(CUDA, probe={OOM: WITH_OOM.probe[OOM]})
+    lines = ledger_lines(CUDA_SPEC, measured, project="gpt.toml")
+    assert lines[-1] == "DOES NOT FIT: out of memory: iteration 1, backward, in log_softmax backward."
+    assert "weights                    0.464       n/a            124,439,808 x 4 B" in lines
 
 
 def test_several_probes_are_one_table():

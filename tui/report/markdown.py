@@ -99,7 +99,8 @@ def _quote(source: Source, accepted_id: str | None, found: Operating | None) -> 
         else f"Not accepted yet; evidence of {day}"
     )
     lines.append(f"> {escaped(sentences.rate(probe))}. {restored} {name}.")
-    return lines
+    quality = sentences.quality(source.spec, source.measured.precision.get(found.precision or ""), probe)
+    return [*lines, f"> {escaped(quality)}"] if quality else lines
 
 
 def _why_not(source: Source) -> str:
@@ -155,16 +156,22 @@ def _fallback(source: Source, found: Operating) -> list[str]:
     ]
 
 
+def _none_written(where: str, source: Source) -> str:
+    return f"none written; write it as {where} in {source.project}"
+
+
 def _hand_off(source: Source, found: Operating | None) -> list[str]:
     notes, budget = source.spec.notes, source.spec.budget
     rows = [
-        ("Brief", notes.brief),
-        ("Reserve is for", budget.reserve_for),
-        ("Recovery notes", notes.recovery),
-        ("Decisions", notes.handoff),
+        ("Brief", notes.brief, "brief under [notes]"),
+        ("Reserve is for", budget.reserve_for, "reserve_for under [budget]"),
+        ("Recovery notes", notes.recovery, "recovery under [notes]"),
+        ("Decisions", notes.handoff, "handoff under [notes]"),
     ]
     lines = ["## Hand-off", ""]
-    lines += [f"* {name}: {escaped(text) if text else 'none written'}" for name, text in rows]
+    lines += [
+        f"* {name}: {escaped(text) if text else _none_written(where, source)}" for name, text, where in rows
+    ]
     first = f"peakmark run {source.project} --steps verify,probe" if found else next_command(source)
     last = "; unless it exits 0, do not rely on this page." if found else "."
     return [*lines, "", f"First do `{first}`{last}"]

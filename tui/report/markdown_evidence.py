@@ -60,6 +60,8 @@ def throughput(source: Source, found: Operating | None) -> list[str]:
     text += (
         f"From {probe.iterations} untraced iterations after {probe.warmup} of warm-up, at nice {probe.nice}; "
     )
+    if probe.device == "cpu":
+        text += f"{escaped(sentences.others_cpu(probe))}; "
     text += "drift over hours and other jobs are not in it."
     if probe.samples_per_s_low is not None and probe.samples_per_s_high is not None:
         low, high = 1e6 / probe.samples_per_s_high, 1e6 / probe.samples_per_s_low

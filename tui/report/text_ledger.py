@@ -47,7 +47,7 @@ def ledger_lines(
     requested = found.row("requested").measured
     unit = unit_for(requested)
     lines = [*_head(spec, found, width), *_table(found, unit, width, predicted is not None)]
-    lines += _notes(spec, measured, found, unit, width)
+    lines += _notes(spec, measured, found, unit, width, predicted is not None)
     lines += _phases(found, unit, width)
     lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
     following = f" Next: peakmark probe {project}" if found.probe_id is None else ""
@@ -65,7 +65,7 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
         peak = found.phases[found.phase]
         if peak.micro_batch is not None:
             where += f", micro-batch {peak.micro_batch + 1} of {at.accumulate}"
-        where += f", in {peak.operator}" if peak.operator else ""
+        where += f", in operator {peak.operator}" if peak.operator else ""
     return [
         *lines,
         *joined([f"measured {found.probe_id}", sentences.device(found.environment), where], width),
@@ -115,11 +115,23 @@ def _difference(size: int | None, unit: Unit) -> str:
     return "" if size is None else unit.signed(size)
 
 
-def _notes(spec: Spec, measured: Measured, found: Ledger, unit: Unit, width: int) -> list[str]:
+def _vocabulary(found: Ledger, predicted: bool) -> str:
+    """The words of the table that nothing else explains."""
+    text = "m - p: measured less predicted" if predicted else "m - d: measured less declared"
+    if found.situation.device == "cpu":
+        text += "; outside the heap: code, stacks and mapped files, less heap pages never touched"
+    return text
+
+
+def _notes(
+    spec: Spec, measured: Measured, found: Ledger, unit: Unit, width: int, predicted: bool
+) -> list[str]:
     lines: list[str] = []
     folded = [row.label for row in found.rows if _is_folded(row)]
     if folded:
         lines += hanging(f"exactly 0: {', '.join(folded)}", width)
+    if found.phases:
+        lines += hanging(_vocabulary(found, predicted), width)
     for label, reason in _reasons(found):
         lines += hanging(f"n/a {label}: {reason}", width)
     note = counter_note(spec, measured.inventory, found.situation.device)

@@ -11,11 +11,13 @@ from tui.budget.rows import row_name
 from tui.budget.throughput import DRIFT_LIMIT, drift_ratio
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
-from tui.report import sentences
+from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import clip, closing, joined, labelled, right, wrap
 
 LABEL = 10
+OTHERS_LIMIT = 0.10
+"""Others' share of the CPUs above which a rate says more about the machine than about the workload."""
 SAME_SPEED = 0.98
 """A rate of at least this share of the best is no slower."""
 
@@ -56,14 +58,21 @@ def probe_unit(probe: Probe) -> Unit:
 def _head(spec: Spec, measured: Measured, probe_id: str, width: int) -> list[str]:
     probe = measured.probe[probe_id]
     place = sentences.device(measured.environment.get(probe.environment))
-    contended = "CONTENDED" if probe.contended else "not contended"
-    lines = joined([probe_id, place, probe.precision, f"nice {probe.nice}", contended], width)
+    shared = _shared(probe)
+    lines = joined([probe_id, place, probe.precision, f"nice {probe.nice}", *shared], width)
     length = f" x {probe.length}" if probe.length is not None else ""
     total = probe.micro_batch * probe.accumulate * spec.placement.ranks
     several = "micro-batch" if probe.accumulate == 1 else "micro-batches"
     micro = f"{probe.accumulate} {several} of {probe.micro_batch}{length}"
     ranks = f", on {spec.placement.ranks} ranks" if spec.placement.ranks > 1 else ""
     return [*lines, *wrap(f"iteration = {micro}{ranks}, then 1 optimizer step = {total} samples", width)]
+
+
+def _shared(probe: Probe) -> list[str]:
+    """Who else used the device: on the CPU their share of its time."""
+    if probe.device == "cpu":
+        return [*(["CONTENDED"] if probe.contended else []), sentences.others_cpu(probe)]
+    return ["CONTENDED" if probe.contended else "not contended"]
 
 
 def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int) -> list[str]:
@@ -136,6 +145,10 @@ def warnings(probe: Probe) -> list[str]:
     if probe.contended:
         held = "contended: what other processes hold changed during the run"
         found.append(f"{held}; not usable for an operating configuration")
+    others = probe.others_cpu_ratio
+    if probe.device == "cpu" and others is not None and others > OTHERS_LIMIT:
+        told = f"{sentences.others_cpu(probe)} while it was timed"
+        found.append(f"{told}: the rate is that of a shared machine")
     drift = drift_ratio(probe.step_ms)
     if drift is not None and abs(drift) > DRIFT_LIMIT:
         share = f"{units.percent(abs(drift))} {'longer' if drift > 0 else 'less'}"
@@ -169,7 +182,7 @@ def _several(spec: Spec, measured: Measured, ids: Sequence[str], project: str, w
         lines += wrap(
             f"accumulate stays {probes[0].accumulate}, so the global batch grows with micro.", width
         )
-    return [*lines, *closing(_summary(spec, probes, project), width)]
+    return [*lines, *closing(_summary(spec, measured, probes, project), width)]
 
 
 def _candidate(spec: Spec, probe: Probe, unit: Unit, widths: Sequence[int], width: int) -> list[str]:
@@ -197,14 +210,13 @@ def _spare(size: int, unit: Unit) -> str:
     return unit.signed(size) if size < 0 else unit.cell(size)
 
 
-def _summary(spec: Spec, probes: Sequence[Probe], project: str) -> str:
+def _summary(spec: Spec, measured: Measured, probes: Sequence[Probe], project: str) -> str:
     fitting = [one for one in probes if probe_verdict(spec, one).word == "FITS"]
     if not fitting:
         words = {probe_verdict(spec, one).word for one in probes}
         if words == {"UNKNOWN"}:
             return "UNKNOWN: no batch was measured to its end."
-        smaller = max(1, min(one.micro_batch for one in probes) // 2)
-        return f"DOES NOT FIT: none of {len(probes)}. Next: peakmark probe {project} --batch {smaller}"
+        return f"DOES NOT FIT: none of {len(probes)}.{_after_none(spec, measured, probes, project)}"
     every = f"all {len(probes)}" if len(fitting) == len(probes) else f"{len(fitting)} of {len(probes)}"
     timed = [one for one in fitting if one.samples_per_s is not None]
     if not timed:
@@ -217,6 +229,17 @@ def _summary(spec: Spec, probes: Sequence[Probe], project: str) -> str:
     ]
     near = f"; {' and '.join(close)} within 2 % of it" if close else ""
     return f"FITS, {every}. Fastest {best.micro_batch}{near}."
+
+
+def _after_none(spec: Spec, measured: Measured, probes: Sequence[Probe], project: str) -> str:
+    """What to do when no batch of a sweep fits; a batch that was tried is never proposed."""
+    unit = max((probe_unit(one) for one in probes), key=lambda one: one.bytes)
+    if said := advice.at_any_batch(spec, measured, probes[0], unit):
+        return f" {said}"
+    micro = advice.smaller(measured, probes)
+    if micro is None:
+        return " Every smaller micro-batch was tried, or there is none."
+    return f" Next: peakmark probe {project} --batch {micro}"
 
 
 def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: int) -> list[str]:
@@ -239,12 +262,21 @@ def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: i
         lines += labelled("time", _time(probe), LABEL, width)
     verdict = probe_verdict(spec, probe)
     lines += closing(sentences.verdict(verdict, unit), width)
-    if probe.outcome == "out-of-memory" and probe.micro_batch > 1:
-        micro, accumulate = probe.micro_batch // 2, probe.accumulate * 2
-        if micro * accumulate == probe.micro_batch * probe.accumulate:
-            same = f"micro {micro} x accumulate {accumulate}, the same global batch"
-            lines += closing(f"Try {same}. Next: peakmark probe {project} --batch {micro}", width)
+    if probe.outcome == "out-of-memory" and (tried := _to_try(spec, measured, probe, unit, project)):
+        lines += closing(tried, width)
     return lines
+
+
+def _to_try(spec: Spec, measured: Measured, probe: Probe, unit: Unit, project: str) -> str:
+    """A smaller batch of the same samples a step, why none can fit, or "" when there is nothing to say."""
+    if said := advice.at_any_batch(spec, measured, probe, unit):
+        return said
+    micro = advice.smaller(measured, [probe])
+    total = probe.micro_batch * probe.accumulate
+    if micro is None or total % micro:
+        return ""
+    same = f"micro {micro} x accumulate {total // micro}, the same global batch"
+    return f"Try {same}. Next: peakmark probe {project} --batch {micro}"
 
 
 def _label(key: str) -> str:
