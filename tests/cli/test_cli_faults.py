@@ -22,6 +22,7 @@ from tui.project.load import load
 def test_a_fault_of_the_workload_is_one_sentence_with_its_place(fault, name, sentence):
     shell, done = fault(name)
     assert sentence in done.sentence
+    assert done.err.count(sentence) == 1
     assert done.code == 2
     assert done.out == ""
     assert (shell.folder / "tiny.toml").read_text() == OWN

@@ -12,6 +12,7 @@ import pytest
 from cli_shell import TINY
 
 from tui.commands import new, progress, steps
+from tui.commands.ledger import ledger
 from tui.commands.output import Output
 from tui.commands.progress import ProgressLines
 from tui.commands.unverified import warning
@@ -26,7 +27,7 @@ from tui.probe.protocol import (
 from tui.project import save
 from tui.project.fingerprint import spec_hash
 from tui.project.load import load
-from tui.project.measured import Check, Verify
+from tui.project.measured import Check, PhasePeak, Probe, Verify
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 MIB = 2**20
@@ -93,6 +94,18 @@ def test_on_a_terminal_progress_is_redrawn_in_one_line_that_is_wiped_at_the_end(
     assert text.endswith("\r\x1b[K  probe: micro-batch 4, time  24 s\nprobe: FITS\n")
 
 
+def test_the_sentence_of_the_step_that_failed_is_left_to_the_error(monkeypatch, clock):
+    failed = [
+        (0.0, StepEnded("params", "disagree", 1, "they differ")),
+        (0.0, StepEnded("verify", "failed", 2, "lstm.toml:7: no such key")),
+        (0.0, StepEnded("probe", "cancelled", 4, "stopped; 1 of 3 is saved", "p-1")),
+    ]
+    assert shown(monkeypatch, clock, False, failed).splitlines() == [
+        "params: they differ",
+        "probe: stopped; 1 of 3 is saved",
+    ]
+
+
 def test_quiet_progress_says_nothing(monkeypatch, clock):
     assert shown(monkeypatch, clock, True, LONG, quiet=True) == ""
 
@@ -129,6 +142,39 @@ def test_the_latest_verify_of_this_spec_decides(project):
     assert warning(project) == (
         "warning: Verify FAILED (v-1: finite): figures of this model are not to be relied on"
     )
+
+
+def probed(project: Path, spec: str = "", **more) -> None:
+    one = Probe(AT, spec or spec_hash(load(project)), "e-1", "fp32", 4, 2, **more)
+    save.record(project, lambda old: dataclasses.replace(old, probe={f"p-{len(old.probe)}": one}))
+
+
+def test_a_ledger_after_an_out_of_memory_exits_one_with_its_sentence(project, capsys):
+    probed(project, outcome="out-of-memory", failure="out of memory: step")
+    assert ledger(project, None, Output()) == 1
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1] == "DOES NOT FIT: out of memory: step."
+    assert "STALE" not in said.out
+    assert "has changed" not in said.err
+
+
+def test_results_of_a_spec_that_has_changed_are_stale_on_both_streams(project, capsys):
+    peak = PhasePeak(6, process_bytes=MIB, rows={"weights": 6})
+    probed(project, "sha256:f0d2f0d2", outcome="fits", phases={"step": peak}, worst_phase="step")
+    verified(project, "verified", "sha256:f0d2f0d2")
+    now = spec_hash(load(project)).removeprefix("sha256:")[:4]
+    for call, id, command in (
+        (lambda: ledger(project, None, Output()), "p-0", "probe"),
+        (lambda: steps.show(project, "probe", Output()), "p-0", "probe"),
+        (lambda: steps.show(project, "verify", Output()), "v-0", "verify"),
+    ):
+        call()
+        said = capsys.readouterr()
+        assert said.out.splitlines()[1].startswith("STALE: the spec has changed since this was measured")
+        assert (
+            f"warning: the spec has changed since {id} was measured (then f0d2, now {now}): "
+            f"peakmark {command} tiny.toml measures it again"
+        ) in said.err.splitlines()
 
 
 def test_the_warning_comes_once_before_the_first_step_that_relies_on_it(project, capsys):
