@@ -287,3 +287,32 @@ async def test_a_runner_that_ignores_sigterm_is_killed_after_the_grace(project, 
 def test_the_real_command_does_not_take_a_package_of_our_name_from_the_current_folder(monkeypatch):
     monkeypatch.undo()
     assert runs.command() == [sys.executable, "-P", "-m", "tui"]
+
+
+def test_a_record_that_makes_no_sense_is_passed_over(tmp_path, monkeypatch):
+    import json
+    import os
+
+    from tui.engine import record
+    from tui.engine.record import announce, read
+
+    monkeypatch.setenv("PEAKMARK_STATE", str(tmp_path))
+    run = announce("run-x", tmp_path / "p.toml", ("params",), "cpu")
+    path = record.record_path(run.id)
+    table = json.loads(path.read_text())
+    path.write_text(json.dumps({**table, "started_at": 1e300}))
+    assert read(path) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert read(path) is None
+
+
+def test_no_name_stops_no_run():
+    import pytest
+
+    from tui.engine import runs
+    from tui.errors import UsageError
+
+    for nothing in ("", "  "):
+        with pytest.raises(UsageError, match="no run is named"):
+            runs.find(nothing)

@@ -391,3 +391,20 @@ def test_a_checkpoint_with_another_optimizer_is_refused(tmp_path):
     with pytest.raises(TaskError, match="is of another model"):
         checkpoint.load(made, str(path))
     assert isinstance(made.model, nn.Module)
+
+
+def test_a_model_built_in_another_dtype_is_measured_in_the_one_that_the_setting_names():
+    from tui.probe.setting import Setting, convert
+
+    for built in (torch.bfloat16, torch.float64):
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).to(built)
+        Setting("fp32", "cpu").prepare(model)
+        assert {one.dtype for one in model.parameters()} == {torch.float32}
+        assert model[1].num_batches_tracked.dtype == torch.int64
+    batch = Setting("fp32", "cpu").batch(
+        {"x": torch.zeros(2, dtype=torch.float64), "ids": torch.zeros(2).long()}
+    )
+    assert (batch["x"].dtype, batch["ids"].dtype) == (torch.float32, torch.int64)
+    phases = nn.Module()
+    phases.turn = nn.Parameter(torch.zeros(2, dtype=torch.complex64))
+    assert convert(phases, torch.bfloat16).turn.dtype == torch.complex64

@@ -224,3 +224,37 @@ def test_a_loss_of_ones_own_that_is_no_number_is_told_to_be_one(tmp_path):
     with pytest.raises(TaskError) as caught:
         made.loss(made.build(), made.batch(2, 0, "train", None))
     assert caught.value.hint == "return one number, such as its mean()"
+
+
+def test_a_loss_of_one_element_is_a_number(tmp_path):
+    rest = "def batch(n):\n    return torch.zeros(n, 8)\n\n"
+    rest += "def loss(model, batch):\n    return model(batch).mean().reshape(1, 1)\n"
+    made = one_file(tmp_path, rest)
+    assert made.loss(made.build(), made.batch(2, 0, "train", None)).shape == ()
+
+
+def test_an_optimizer_that_wants_a_closure_is_refused_with_the_way_out(tmp_path):
+    from tui.probe import optimizers
+
+    made = one_file(tmp_path, "def batch(n):\n    return torch.zeros(n, 8)\n")
+    with pytest.raises(TaskError, match="needs a closure") as caught:
+        optimizers.build({"name": "torch.optim.LBFGS"}, made, made.build())
+    assert caught.value.kind == "unsupported"
+
+
+def test_parameters_without_values_are_refused_by_name():
+    from tui.probe.session import refuse_unfinished
+
+    with pytest.raises(TaskError, match="parameter weight is not initialised"):
+        refuse_unfinished(nn.LazyLinear(4))
+    with pytest.raises(TaskError, match="parameter weight is on the meta device"):
+        refuse_unfinished(nn.Linear(4, 4, device="meta"))
+
+
+def test_an_error_whose_text_cannot_be_made_is_still_told(tmp_path):
+    class Silent(Exception):
+        def __str__(self):
+            raise RuntimeError("no text")
+
+    said = describe(Silent(), [str(tmp_path)], "build", "python", "runs/p-1.log")
+    assert "Silent, whose text cannot be made" in said.sentence

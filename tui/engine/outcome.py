@@ -26,6 +26,9 @@ from tui.probe.protocol import (
 
 Word = Literal["done", "failed", "out-of-memory", "cancelled", "crashed"]
 
+CHATTER = ("USDT:",)
+"""Beginnings of lines that torch's profiler prints by itself: never what ended a child."""
+
 JOURNAL_LOST = 71
 """Exit code of a child that could not write its journal to the end (``probe.journal.JOURNAL_LOST``)."""
 
@@ -179,5 +182,5 @@ def last_line(log: Path, limit: int = 200) -> str:
     except OSError:
         return ""
     lines = (_CONTROL.sub("", line).strip() for line in reversed(text.splitlines()))
-    line = next(filter(None, lines), "")
+    line = next((line for line in lines if line and not line.startswith(CHATTER)), "")
     return line if len(line) <= limit else line[: limit - 3] + "..."

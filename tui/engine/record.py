@@ -88,8 +88,10 @@ def record_path(run_id: str) -> Path:
 def read(path: Path) -> Run | None:
     """The run whose record this file is; None: it is not one, or cannot be read."""
     try:
+        if not path.is_file():
+            return None  # a pipe of that name would never end
         return _run(from_table(Record, json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, TypeError, ProtocolError):
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError, ProtocolError):
         return None
 
 

@@ -50,6 +50,8 @@ def find(prefix: str) -> Run:
     Raises:
         UsageError: no run, or several.
     """
+    if not prefix.strip():
+        raise UsageError("no run is named", hint="list them with: peakmark runs")
     known = runs()
     matching = [run for run in known if run.id == prefix] or [
         run for run in known if run.id.startswith(prefix)

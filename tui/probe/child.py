@@ -41,7 +41,7 @@ def main(plan_path: str) -> int:
     try:
         _run(plan, report, nice)
     except BaseException as error:  # whatever ends a task must be told, exits included
-        traceback.print_exc()
+        _print_traceback(error)
         roots = [plan.folder, os.path.dirname(plan.workload.get("path", "") or "")]
         report(
             describe(
@@ -57,6 +57,13 @@ def main(plan_path: str) -> int:
     sys.stderr.flush()
     # Not a normal interpreter exit: user threads or a full device must not turn a finished task into a hang.
     os._exit(JOURNAL_LOST if journal.lost else 0)
+
+
+def _print_traceback(error: BaseException) -> None:
+    try:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    except BaseException as second:  # an error whose own text cannot be made must still be told
+        sys.stderr.write("a traceback cannot be printed: %s\n" % type(second).__name__)
 
 
 def _run(plan: Plan, report: Reporter, nice: int) -> None:

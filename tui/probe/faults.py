@@ -33,12 +33,20 @@ class MemoryLimit(MemoryError):
     """The child's own limit was reached before the device's."""
 
 
+def said_by(error: BaseException) -> str:
+    """The error's own words; an error whose text cannot be made is no reason to lose the sentence."""
+    try:
+        return str(error)
+    except Exception:
+        return "%s, whose text cannot be made" % type(error).__name__
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether ``error`` says that an allocation failed, on any device and any torch from 2.1 on."""
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, MemoryError) or "OutOfMemoryError" in names:
         return True
-    text = str(error)
+    text = said_by(error)
     return isinstance(error, RuntimeError) and (
         "can't allocate memory" in text or "std::bad_alloc" in text or "out of memory" in text
     )
@@ -46,7 +54,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def asked_bytes(error: BaseException) -> Optional[int]:
     """Bytes that the failed allocation asked for, as the error's text says them, or None."""
-    found = _ALLOCATE.search(str(error))
+    found = _ALLOCATE.search(said_by(error))
     if not found:
         return None
     return int(float(found.group(1)) * _UNITS[found.group(2)])
@@ -70,7 +78,7 @@ def _folder(root: str) -> str:
 
 def one_line(error: BaseException, limit: int = 300) -> str:
     """The error's own words on one line, without memory addresses."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join(said_by(error).split()) or type(error).__name__
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 

@@ -50,7 +50,7 @@ def load(path: str, args: Dict[str, Any]) -> Workload:
                 "workload", "%s cannot be built from it: %s" % (cls.__name__, one_line(error)), where=shown
             ) from error
 
-    def batch(n: int, length: Optional[int]) -> Dict[str, torch.Tensor]:
+    def batch(n: int, length: Optional[int] = None) -> Dict[str, torch.Tensor]:
         return _inputs(config, cls, n, length)
 
     def loss(model: Callable[..., Any], batch: Dict[str, torch.Tensor]) -> torch.Tensor:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optio
 import torch
 from torch.utils import _pytree as pytree
 
+from .faults import TaskError
+
 if TYPE_CHECKING:
     from .session import Session
 
@@ -84,6 +86,7 @@ class Run:
         if scaler is not None and clip:
             scaler.unscale_(optimizer)  # clipping must see the true gradients
         if clip:
+            self._refuse_sparse()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         if scaler is None:
             optimizer.step()
@@ -97,6 +100,15 @@ class Run:
         self.skipped += not stepped
         if stepped and self.scheduler is not None:
             self.scheduler.step()
+
+    def _refuse_sparse(self) -> None:
+        for name, one in self.model.named_parameters():
+            if one.grad is not None and one.grad.is_sparse:
+                raise TaskError(
+                    "workload",
+                    "the gradient of %s is sparse, which torch cannot clip" % name,
+                    hint="delete workload.optimizer.clip_norm",
+                )
 
     def mean_loss(self) -> Optional[torch.Tensor]:
         """Mean of the micro-batches' losses, as a tensor on the device, or None."""

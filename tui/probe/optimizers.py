@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 import torch
@@ -38,12 +39,24 @@ def build(spec: Dict[str, Any], workload: Workload, model: torch.nn.Module) -> T
     trained = [one for one in model.parameters() if one.requires_grad]
     if not trained:
         raise TaskError("workload", "no parameter needs a gradient, so there is nothing to train")
+    if _needs_closure(cls):
+        raise TaskError(
+            "unsupported",
+            "%s.step() needs a closure that computes the loss again" % spec["name"],
+            hint="write step(run) in a FILE.py that gives it one, or take another optimizer",
+        )
     try:
         return cls(trained, **args), None
     except (TypeError, ValueError, RuntimeError) as error:
         raise TaskError(
             "workload", "workload.optimizer: %s refuses its arguments: %s" % (spec["name"], error)
         ) from error
+
+
+def _needs_closure(cls: Callable[..., Any]) -> bool:
+    step = getattr(cls, "step", None)
+    found = inspect.signature(step).parameters.get("closure") if callable(step) else None
+    return found is not None and found.default is found.empty
 
 
 def find(name: str) -> Callable[..., Any]:

@@ -43,7 +43,9 @@ class Session:
         torch.manual_seed(plan.seed)
         report.enter("build")
         self._enter("build", None)
-        self.model = self.setting.prepare(self.workload.build()).to(self.device.torch_device)
+        built = self.workload.build()
+        refuse_unfinished(built)
+        self.model = self.setting.prepare(built).to(self.device.torch_device)
         recompute(self.model, plan.step.get("checkpoint") or ())
         self.model.train()
         report.enter("optimizer")
@@ -137,6 +139,27 @@ class Session:
                 return float(total / count)
         finally:
             self.model.train()
+
+
+def refuse_unfinished(model: torch.nn.Module) -> None:
+    """Raise when a parameter has no values yet.
+
+    Raises:
+        TaskError: it is lazy, or on the meta device.
+    """
+    for name, one in model.named_parameters():
+        if torch.nn.parameter.is_lazy(one):
+            raise TaskError(
+                "workload",
+                "parameter %s is not initialised (lazy)" % name,
+                hint="run one batch through the model in build()",
+            )
+        if one.is_meta:
+            raise TaskError(
+                "workload",
+                "parameter %s is on the meta device, without values" % name,
+                hint="build() must give a model that can run: to_empty() and initialise it",
+            )
 
 
 def recompute(model: torch.nn.Module, class_names: Iterable[str]) -> None:

@@ -23,6 +23,16 @@ def short(dtype: torch.dtype) -> str:
     return _SHORT.get(dtype, str(dtype).replace("torch.", ""))
 
 
+def weight_dtype(name: str) -> torch.dtype:
+    """The dtype of floating-point weights under a setting."""
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name, torch.float32)
+
+
+def convert(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
+    """``model`` with its real floating-point parameters and buffers in ``dtype``; complex ones stay as they are."""
+    return model._apply(lambda one: one.to(dtype) if one.is_floating_point() else one)
+
+
 class Setting:
     """One of protocol.SETTINGS on one kind of device ("cpu" or "cuda")."""
 
@@ -30,7 +40,7 @@ class Setting:
         self.name = name
         self.device_type = device_type
         self.autocast_dtype = {"bf16-autocast": torch.bfloat16, "fp16-autocast": torch.float16}.get(name)
-        self.weight_dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(name, torch.float32)
+        self.weight_dtype = weight_dtype(name)
         self.scaler = None
         self.seen = {}
         if name not in ("fp32", "tf32", "bf16-autocast", "fp16-autocast", "bf16", "fp16"):
@@ -43,12 +53,15 @@ class Setting:
             )
 
     def prepare(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Set the process's switches and convert the model's floating-point weights where the setting says so."""
+        """Set the process's switches and convert the model's floating-point weights to what the setting says.
+
+        Also for fp32: a model that was built in bf16 or fp64, by its configuration or torch's default dtype, would
+        otherwise be measured under a name that is not its own.
+        """
         torch.set_float32_matmul_precision("high" if self.name == "tf32" else "highest")
         if self.device_type == "cuda":
             torch.backends.cudnn.allow_tf32 = self.name == "tf32"
-        if self.weight_dtype != torch.float32:
-            model.to(self.weight_dtype)
+        convert(model, self.weight_dtype)
         if self.name == "fp16-autocast":
             self.scaler = torch.amp.GradScaler(self.device_type)
         return model
@@ -61,8 +74,6 @@ class Setting:
 
     def batch(self, batch: Any) -> Any:
         """The batch with its floating-point tensors in the weights' dtype."""
-        if self.weight_dtype == torch.float32:
-            return batch
         return pytree.tree_map_only(
             torch.Tensor, lambda leaf: leaf.to(self.weight_dtype) if leaf.is_floating_point() else leaf, batch
         )

@@ -106,7 +106,7 @@ class Workload:
                 where=self._line("loss"),
                 hint="is it detached, made under no_grad, or is every parameter frozen?",
             )
-        return value
+        return value.reshape(())
 
     def _line(self, name: str) -> str:
         function = self.functions.get(name)
@@ -232,7 +232,7 @@ def _family(name: str, args: Dict[str, Any]) -> Workload:
     def build() -> torch.nn.Module:
         return family.build(cfg)
 
-    def batch(n: int, index: int, split: str, length: Optional[int]) -> Any:
+    def batch(n: int, index: int, split: str, length: Optional[int] = None) -> Any:
         return family.batch(n, index, split, length, cfg)
 
     return Workload({"build": build, "batch": batch}, cfg, name, family.GROUPS)

@@ -53,6 +53,9 @@ def compared(first: Outcome, second: Outcome, precision: str) -> list[CheckDone]
         ("next_loss", "next loss", "losses"),
         ("parameters", "parameters after it", "parameters"),
     ):
+        if field == "losses" and "nan" in left[field]:
+            lines.append(CheckDone(key, group, title, "fail", "the loss is not finite"))
+            continue
         same = left[field] == right[field]
         text = "equal, bit for bit" if same else _apart(left, right, field)
         lines.append(CheckDone(key, group, title, "pass" if same else "fail", text))

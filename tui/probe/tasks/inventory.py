@@ -9,6 +9,7 @@ import torch
 from .. import inventory, workload
 from ..faults import TaskError
 from ..protocol import ResultReady
+from ..setting import convert, weight_dtype
 
 if TYPE_CHECKING:
     from ..protocol import Plan
@@ -29,6 +30,9 @@ def run(plan: Plan, report: Reporter) -> None:
     except Exception as error:
         unknown["meta"] = "cannot be built on the meta device: %s" % type(error).__name__
         model = source.build()
+    lazy = any(torch.nn.parameter.is_lazy(one) for one in model.parameters())
+    if not lazy:
+        convert(model, weight_dtype(plan.precision))  # counted in the bytes that they will have
     table = inventory.take(model, source.groups)
     table["unknown"] = unknown
     report(ResultReady("inventory", table))

@@ -148,6 +148,8 @@ def _placement(session: Session) -> CheckDone:
 
 
 def _deterministic(plan: Plan, report: Reporter, session: Session, losses: List[float]) -> CheckDone:
+    if not all(math.isfinite(one) for one in losses):
+        return CheckDone("deterministic", "step", "deterministic", "n/a", "the loss is not finite")
     mine = checkpoint.parameter_digest(session)
     other = Session(plan, report)
     again = [other.iterate_for_loss() for _ in range(ITERATIONS)]
@@ -183,7 +185,10 @@ def _gradients(plan: Plan, report: Reporter, session: Session, losses: List[floa
     limit = TOLERANCE[session.setting.name]
     if verdict["error"] is None:
         return CheckDone("gradients", "step", title, "n/a", "every gradient of the fp64 copy is zero")
-    passed = verdict["error"] <= limit and not verdict["nonfinite"]
+    if verdict["nonfinite"] or not math.isfinite(verdict["error"]):
+        text = "%d of their elements are not finite" % verdict["nonfinite"]
+        return CheckDone("gradients", "step", title, "fail", text)
+    passed = verdict["error"] <= limit
     return CheckDone(
         "gradients",
         "step",
