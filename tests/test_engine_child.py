@@ -204,6 +204,13 @@ async def test_a_grandchild_that_outlives_a_finished_child_is_ended(tmp_path):
     await until(lambda: not is_running(pid), "the grandchild to go")
 
 
+async def test_a_process_with_a_session_of_its_own_is_ended_with_a_finished_child(tmp_path):
+    outcome, _ = await play(tmp_path, "leaves_an_outsider", outsider=str(tmp_path / "outsider"))
+    assert outcome.word == "done"
+    pid = pid_in(tmp_path / "outsider")
+    await until(lambda: not is_running(pid), "the outsider to go")
+
+
 async def test_a_child_that_closes_its_journal_crashed(tmp_path):
     outcome, _ = await play(tmp_path, "closes_its_journal")
     assert (outcome.word, outcome.returncode) == ("crashed", 3)

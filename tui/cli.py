@@ -75,8 +75,18 @@ def _said(error: PeakmarkError, given: argparse.Namespace | None, words: Sequenc
         return _unread()
 
 
+def _first(words: list[str]) -> str | None:
+    """The first word that is neither an option nor the theme's name."""
+    takes_value = False
+    for word in words:
+        if not takes_value and not word.startswith("-"):
+            return word
+        takes_value = word == "--theme"
+    return None
+
+
 def _parse(words: list[str]) -> argparse.Namespace:
-    first = next((word for word in words if not word.startswith("-")), None)
+    first = _first(words)
     if first in COMMANDS or "-h" in words or "--help" in words or "--version" in words:
         return _commands().parse_args(words)
     if first is not None and not first.endswith(".toml") and not os.path.lexists(first):

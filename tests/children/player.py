@@ -149,6 +149,14 @@ def leaves_a_grandchild():
     journal.add(Finished())
 
 
+def leaves_an_outsider():
+    code = "import time; time.sleep(120)"
+    other = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    Path(extra["outsider"]).write_text(f"{other.pid}\n")
+    begin()
+    journal.add(Finished())
+
+
 def closes_its_journal():
     begin()
     os.closerange(3, 64)

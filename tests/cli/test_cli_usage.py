@@ -199,3 +199,17 @@ def test_the_installed_command_is_this_one():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"peakmark": "tui.cli:main"}
     assert Path(main.__code__.co_filename).samefile(ROOT / "tui" / "cli.py")
+
+
+def test_the_theme_may_stand_before_the_project(shell):
+    shell.write(TINY)
+    done = shell("--theme", "amber", "tiny.toml")
+    assert done.code == 2
+    assert "neither a command" not in done.sentence
+
+
+def test_a_run_id_that_is_a_path_is_refused(shell):
+    shell.write(TINY)
+    done = shell("run", "tiny.toml", "--steps", "report", "--run-id", "../../evil")
+    assert (done.code, "is not the id of a run" in done.sentence) == (2, True)
+    assert not list(shell.folder.parent.rglob("evil*"))

@@ -92,7 +92,7 @@ class Child:
                     stdout=log,
                     stderr=log,
                     cwd=root if root and os.path.isdir(root) else None,
-                    env=_environment(variables),
+                    env={**_environment(variables), processes.MARK: self.plan.id},
                     start_new_session=True,
                 )
         except BaseException as error:
@@ -113,6 +113,9 @@ class Child:
         """Leave nothing running: SIGTERM to the group, then SIGKILL to it and to descendants outside it."""
         group = self._process.pid
         others = processes.descendants(group) if self.returncode is None else {}
+        others |= processes.marked(
+            self.plan.id
+        )  # also those that made a session of their own and lost their parent
         try:
             if processes.group_is_alive(group):
                 processes.signal_group(group, signal.SIGTERM)

@@ -82,6 +82,24 @@ def descendants(pid: int) -> dict[int, int]:
     return found
 
 
+MARK = "PEAKMARK_MEASUREMENT"
+"""Environment variable of a child, which everything that it starts inherits: its id."""
+
+
+def marked(id: str) -> dict[int, int]:
+    """Start ticks by pid of every process of ours that carries ``MARK`` with this id, wherever it went."""
+    mark = f"{MARK}={id}".encode()
+    found: dict[int, int] = {}
+    for one in everything():
+        try:
+            carries = mark in (_PROC / str(one.pid) / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue  # another user's, or gone
+        if carries:
+            found[one.pid] = one.start_ticks
+    return found
+
+
 def group_is_alive(group: int) -> bool:
     """Whether a process of ``group`` still runs; zombies do not count."""
     try:

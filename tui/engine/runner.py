@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import signal
 import sys
 import traceback
@@ -31,6 +32,8 @@ __all__ = ["STEPS", "Context", "Options", "StepFunction", "StepResult", "device_
 STOPPING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 GOES_ON_BELOW = 2
 """With this code of a step or a higher one the run ends; after 1, a negative verdict, it goes on."""
+
+_RUN_ID = re.compile(r"run-[0-9A-Za-z-]{1,60}")
 
 DEVICELESS = frozenset({"params", "report"})
 """Steps that measure nothing: a run of these alone needs no device and waits for nobody."""
@@ -91,6 +94,8 @@ async def run(
     for name in steps:
         if name not in STEPS:
             raise UsageError(f"there is no step {name}", hint=f"steps are {', '.join(STEPS)}")
+    if run_id and not _RUN_ID.fullmatch(run_id):
+        raise UsageError(f"{run_id!r} is not the id of a run", hint="leave it out: a new one is made")
     run_id = run_id or new_id("run")
     loaded = load(project)
     held = None if DEVICELESS.issuperset(steps) else find_device(loaded, options)
