@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 from rich.text import Text
 
-from tui.app.lines import at, cut, ending, fit, line, rule
+from tui.app.lines import at, cut, ending, fit, line, rule, wrap
 from tui.app.page import STEPS, Cursor, Page, Row, Scene, Section, Slot
 
 LEAST = (60, 16)
 """Columns and rows below which nothing but a sentence is shown."""
 _ABOVE, _BELOW = 3, 2
+MESSAGE_MOST = 4
+"""Rows that a message has at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +45,12 @@ def place(page: Page, scene: Scene, step: str, width: int, height: int, cursor: 
     lines = [*strip(scene, step, width), _answer(page, scene, width)]
     lines += [cut(row.line, width) for row in body]
     lines += [line("")] * (height - _BELOW - len(lines))
-    lines += [cut(_detail(page, scene, picked, width), width), footer(page.keys, width)]
-    y = next((at for at, row in enumerate(body, _ABOVE) if row is picked), None)
+    below = message_lines(scene.message, width) or [cut(_detail(page, picked), width)]
+    free = height - 1 - len(below)  # a message of several rows lies over the lowest of the body
+    lines = [*lines[:free], *below, footer(page.keys, width)]
+    y = next((at for at, row in enumerate(body, _ABOVE) if row is picked and at < free), None)
     slots = tuple(
-        (y, row.slot)
-        for y, row in enumerate(body, _ABOVE)
-        if row.slot and y + row.slot.height <= height - _BELOW
+        (y, row.slot) for y, row in enumerate(body, _ABOVE) if row.slot and y + row.slot.height <= free
     )
     return Placed(tuple(lines), cursor, y, picked, len(picks), slots)
 
@@ -100,9 +102,15 @@ def _answer(page: Page, scene: Scene, width: int) -> Text:
     return cut(ending(text, width - 1, keys, "strong"), width)
 
 
-def _detail(page: Page, scene: Scene, picked: Row | None, width: int) -> Text:
-    if scene.message:
-        return line(" " + fit(scene.message, width - 2))
+def message_lines(message: str, width: int) -> list[Text]:
+    """The message in as many rows as it needs, at most ``MESSAGE_MOST``; none when there is none."""
+    rows = wrap(message, width - 2) if message else []
+    if len(rows) > MESSAGE_MOST:
+        rows = [*rows[: MESSAGE_MOST - 1], fit(" ".join(rows[MESSAGE_MOST - 1 :]), width - 2)]
+    return [line(" " + row) for row in rows]
+
+
+def _detail(page: Page, picked: Row | None) -> Text:
     if picked is not None and picked.detail is not None:
         return picked.detail
     return page.detail

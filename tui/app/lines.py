@@ -75,14 +75,23 @@ def bar(share: float, cells: int) -> str:
 
 
 def wrap(value: str, width: int) -> list[str]:
-    """``value`` broken between words into lines of at most ``width`` cells; a longer word is cut."""
+    """``value`` broken between words into lines of at most ``width`` cells; a longer word is broken too."""
     rows: list[str] = []
     for word in clean(value).split(" "):
         if rows and cell_len(rows[-1]) + 1 + cell_len(word) <= width:
             rows[-1] += " " + word
         else:
-            rows.append(fit(word, width))
+            rows.extend(_pieces(word, max(2, width)))
     return rows
+
+
+def _pieces(word: str, width: int) -> list[str]:
+    pieces = [""]
+    for one in word:
+        if cell_len(pieces[-1]) + cell_len(one) > width:
+            pieces.append("")
+        pieces[-1] += one
+    return pieces
 
 
 def texts(lines: Iterable[Text]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from tui.app.frame import message_lines
 from tui.app.lines import at, cut, ending, fit, line, rule
 
 _PEAK = "▁▁▂▃▄▆▇█▇▆▄▃▂▁▁▁▂▃▄▅▄▃▂▁▁"
@@ -51,4 +52,5 @@ def lines(
     made = made[: height - 2] + [line("")] * max(0, height - 2 - len(made))
     keys = "? help  q quit"
     foot = line(" ", ("o", "strong"), " open  ", ("1-9", "strong"), " recent")
-    return [*made, line(f" {message}" if message else ""), ending(foot, width - 1, keys)]
+    below = message_lines(message, width) or [line("")]
+    return [*made[: height - 1 - len(below)], *below, ending(foot, width - 1, keys)]
