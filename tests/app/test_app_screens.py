@@ -17,7 +17,7 @@ from tui.app.widgets.trace import TracePart
     [
         ("1", "● AGREES  124,439,808 parameters by formula and by inventory, difference 0"),
         ("2", "● VERIFIED  9 of 11 pass, 1 note, 1 n/a, 0 fail"),
-        ("3", "● FITS  41.244 GiB to spare   process 14.756 of 56.000 (60 less reserve 4)"),
+        ("3", "● FITS  41.244 GiB to spare: process 14.756 of 56.000 GiB (60 less reserve 4)"),
         ("4", "● DONE  270.3 samples/s (268.1 to 272.2)   process 14.756 GiB, worst backward"),
         ("5", "● GAIN  bf16-autocast: 4.35 x the samples/s of fp32, and less memory"),
         ("6", "● VALIDATED  every figure is from a measurement that passed"),

@@ -36,7 +36,8 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         *_BYTES,
         ("≥", "a sum with rows left out: at least this much"),
         ("-   0   n/a", "not said; exactly none; unknown, with its reason"),
-        ("*", "off by more than 1 MiB and 1 %"),
+        ("m - d", "measured minus declared, where nothing is predicted"),
+        ("*", "off from the prediction by more than 1 MiB and 1 %"),
     ),
     "probe": (
         *_BYTES,

@@ -39,15 +39,26 @@ def budget_bar(made: Ledger, width: int, scale: Scale) -> list[Text]:
         why = made.verdict.why or "the device's total is not known"
         return [line((f" no bar: {why}", "dim"))] if made.probe else []
     cells = _cells(list(parts.values()), width - 2)
-    if scale.exact and sum(len(f"{size:,}") for size in parts.values()) + 45 > width:
+    if scale.exact and sum(len(f"{size:,}") for size in parts.values()) + 52 > width:
         scale = GIB  # every digit of the five would not fit
-    text, legend = line(" "), line("")
+    text, pieces = line(" "), []
     for (name, glyph, role), count in zip(_PARTS, cells, strict=True):
         text.append(glyph * count, role)
-        legend.append("  " if legend.plain else " ")
         known = name != "others" or _others_known(made)
-        legend.append(glyph, role).append(f" {name} {sized(parts[name] if known else None, scale)}")
-    return [text, cut(legend, width)]
+        pieces.append(((glyph, role), f" {name} {sized(parts[name] if known else None, scale)}"))
+    return [text, _legend(pieces, scale, width)]
+
+
+def _legend(pieces: list[tuple[tuple[str, str], str]], scale: Scale, width: int) -> Text:
+    """The unit, then each part; closer together where they would not fit otherwise."""
+    legend = line("")
+    for gap in ("  ", " "):
+        legend = line(f" {scale.unit}")
+        for (glyph, role), said in pieces:
+            legend.append(gap).append(glyph, role).append(said)
+        if legend.cell_len <= width:
+            break
+    return cut(legend, width)
 
 
 def _others_known(made: Ledger) -> bool:

@@ -6,10 +6,11 @@ from rich.text import Text
 
 from tui import units
 from tui.app.choose import latest, ledger_probe
-from tui.app.lines import at, bar, cut, ending, fit, line
+from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.views.budget_bar import budget_bar
 from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
+from tui.app.views.ledger_columns import Columns, columns_of, heading
 from tui.budget import ledger as budget
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
@@ -28,6 +29,7 @@ _SHORT = {
     "heap_kept": "kept",
     "outside_heap": "code",
 }
+_TOTALS = ("device_total", "host_total")
 
 
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
@@ -38,8 +40,10 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
     if len(made.phases) > 0:
         head += [BLANK, Row(_phases(made, width, scale))]
-    head.append(Row(_heading(width, scale)))
-    rows = _rows(made, cursor, height - 5 - len(head), width, scale)
+    head += _broken(made, width)
+    columns = columns_of(made, width, scale)
+    head.append(Row(heading(columns, width, scale)))
+    rows = _rows(made, cursor, height - 5 - len(head), columns, width, scale)
     sections = [Section("", (*head, *rows))]
     if height > 30:
         sections.append(Section("beside it", _beside(scene, made, width)))
@@ -77,9 +81,6 @@ def _answer(scene: Scene, made: Ledger, width: int) -> Text:
         return answer(
             width, "~", "STALE", f"{scene.stale['ledger']}: r measures again", right=right, good=False
         )
-    if not made.adds_up:
-        broken = next(check for check in made.checks if check.agrees is False)
-        return answer(width, "×", "DOES NOT ADD UP", (broken.text, "strong"), good=False)
     mark, word = _BADGES[verdict.word]
     good = verdict.word == "FITS"
     if verdict.why and verdict.spare_bytes is None:
@@ -89,7 +90,7 @@ def _answer(scene: Scene, made: Ledger, width: int) -> Text:
     if verdict.word == "FITS":
         limit = units.gib((verdict.budget_bytes or 0) - verdict.reserve_bytes)
         less = f" ({_short(budget_gib)} less reserve {_short(reserve)})" if verdict.reserve_bytes else ""
-        short = f"   process {process} of {limit}"
+        short = f": process {process} of {limit} GiB"
         room = width - len(f"  {mark} {word}  {units.gib(spare)} GiB to spare") - 1
         said = (
             (f"{units.gib(spare)} GiB to spare", "strong"),
@@ -98,10 +99,20 @@ def _answer(scene: Scene, made: Ledger, width: int) -> Text:
         return answer(width, mark, word, *said, right=right)
     if verdict.word == "DOES NOT FIT":
         over = units.gib(-spare - verdict.reserve_bytes)
-        said = (f"{over} GiB short", "strong"), f": process {process} of {budget_gib}"
+        said = (f"{over} GiB short", "strong"), f": process {process} of {budget_gib} GiB"
         return answer(width, mark, word, *said, right=right, good=False)
-    text = f"fits only by using {units.gib(-spare)} GiB of the reserve of {reserve}"
+    text = f"fits only by using {units.gib(-spare)} GiB of the reserve of {reserve} GiB"
     return answer(width, mark, word, (text, "strong"), right=right, good=False)
+
+
+def _broken(made: Ledger, width: int) -> list[Row]:
+    """Every sum that does not agree, as a sentence."""
+    said = [
+        f"sum {check.sum.replace('_', '-')} does not agree: {check.text}"
+        for check in made.checks
+        if check.agrees is False
+    ]
+    return [Row(line(" " + part)) for one in said for part in wrap(one, width - 2)]
 
 
 def _short(shown: str) -> str:
@@ -140,46 +151,7 @@ def _phases(made: Ledger, width: int, scale: Scale) -> Text:
     return text
 
 
-def _columns(width: int, scale: Scale) -> dict[str, int]:
-    """Where each column ends; a column that is left out has none."""
-    if not scale.exact:
-        columns = {"declared": 32, "predicted": 42, "measured": 52, "difference": 63}
-        return columns if width >= 72 else {"predicted": 38, "measured": 48, "difference": 59}
-    if width >= 96:
-        return {"declared": 43, "predicted": 60, "measured": 77, "difference": 94}
-    return (
-        {"predicted": 43, "measured": 60, "difference": 77}
-        if width >= 78
-        else {"measured": 43, "difference": 59}
-    )
-
-
-def _share_column(width: int, scale: Scale) -> int | None:
-    return 65 if not scale.exact and width >= 79 else None
-
-
-def _where_column(width: int, scale: Scale) -> int | None:
-    column = 97 if scale.exact else 81
-    return column if width >= column + 15 else None
-
-
-def _heading(width: int, scale: Scale) -> Text:
-    text = line("  " + scale.unit)
-    columns = _columns(width, scale)
-    for name, column in columns.items():
-        ending(text, column, name)
-    if (column := _share_column(width, scale)) is not None:
-        at(text, column, "share")
-    left_out = 4 - len(columns)
-    if left_out:
-        ending(text, width - 1, f"{left_out} more") if text.cell_len + 8 < width else None
-    if (column := _where_column(width, scale)) is not None:
-        at(text, column, "where it comes from")
-    text.stylize("dim")
-    return text
-
-
-def _rows(made: Ledger, cursor: Cursor, room: int, width: int, scale: Scale) -> list[Row]:
+def _rows(made: Ledger, cursor: Cursor, room: int, columns: Columns, width: int, scale: Scale) -> list[Row]:
     """Every sum with the rows above it, unfolded as far as there is room."""
     groups = _groups(made)
     levels = [_open(groups, cursor, level) for level in (2, 1, 0)]
@@ -187,8 +159,9 @@ def _rows(made: Ledger, cursor: Cursor, room: int, width: int, scale: Scale) -> 
     total = made.row("requested").measured or made.row("requested").predicted
     lines: list[Row] = []
     for rows, hidden, sum_row in shown:
-        lines += [_line(row, made, total, width, scale) for row in rows]
-        lines.append(_line(sum_row, made, total, width, scale, hidden, folded=not rows and bool(hidden)))
+        lines += [_line(row, made, total, columns, width, scale) for row in rows]
+        folded = not rows and bool(hidden)
+        lines.append(_line(sum_row, made, total, columns, width, scale, hidden, folded))
     return lines
 
 
@@ -230,6 +203,7 @@ def _line(
     row: LedgerRow,
     made: Ledger,
     total: int | None,
+    columns: Columns,
     width: int,
     scale: Scale,
     hidden: list[LedgerRow] | None = None,
@@ -242,27 +216,32 @@ def _line(
         text.append("► " if folded else "▼ ", "strong").append(row.label, "strong")
     else:
         at(text, 3, row.label, "dim" if dim else "")
-    star = _starred(row)
+    difference = columns.difference(row)
     values = {
         "declared": (_declared(row, made, scale), "dim"),
         "predicted": ("-" if row.predicted is None else sized(row.predicted, scale), "dim" if dim else ""),
         "measured": (_measured(row, made, scale), "dim" if dim else "strong"),
-        "difference": (
-            "-" if row.difference is None else signed(row.difference, scale),
-            "dim" if dim else "",
-        ),
+        "difference": ("-" if difference is None else signed(difference, scale), "dim" if dim else ""),
     }
     if row.key == "process":
         values["measured"] = (values["measured"][0], "water.strong")
-    for name, column in _columns(width, scale).items():
+    unused = ""
+    if row.key in _TOTALS and columns.share is not None:
+        room = (columns.where or width) - columns.ends["measured"] - 4
+        unused = _unused(hidden or [], scale, room)
+    for name, column in columns.ends.items():
+        if name == "difference" and unused:
+            continue  # a total has none: the words need its place
         shown, role = values[name]
         ending(text, column, aligned(shown, scale), role)
-    if star:
+    if _starred(row):
         text.append("*", "amber")
-    if (column := _share_column(width, scale)) is not None:
-        _share(text, column, row, total, hidden, scale)
-    if (column := _where_column(width, scale)) is not None:
-        at(text, column, fit(_where(row, made), width - column - 1), "dim")
+    if unused:
+        at(text, columns.ends["measured"] + 3, unused, "dim")
+    elif columns.share is not None:
+        _share(text, columns.share, row, total, hidden, scale)
+    if columns.where is not None:
+        at(text, columns.where, fit(_where(row, made), width - columns.where - 1), "dim")
     return Row(cut(text, width), pick=True, detail=_detail(row, width), name=row.key)
 
 
@@ -292,6 +271,8 @@ def _share(
     text: Text, column: int, row: LedgerRow, total: int | None, hidden: list[LedgerRow] | None, scale: Scale
 ) -> None:
     if row.kind == "sum":
+        if row.key in _TOTALS:
+            return
         at(text, column, _hidden(hidden or [], row, scale), "dim")
         return
     value = row.measured if row.measured is not None else row.predicted
@@ -301,14 +282,29 @@ def _share(
 
 def _hidden(hidden: list[LedgerRow], row: LedgerRow, scale: Scale) -> str:
     some = [one for one in hidden if one.measured]
-    if row.key in ("device_total", "host_total") and some:
-        return f"{signed(sum(one.measured or 0 for one in some), scale)} unused"
     if not some:
-        return f"{len(hidden)} more at 0" if hidden and row.key == "requested" else ""
+        return _nothing_hidden(hidden) if row.key == "requested" else ""
     if len(some) == 1:
         only = some[0]
         return fit(f"{signed(only.measured, scale)} {_SHORT.get(only.key, only.label)}", 14)
     return plural(len(some), "row")
+
+
+def _unused(hidden: list[LedgerRow], scale: Scale, room: int) -> str:
+    """What is free, and the reserve beside it; nothing when free is n/a or has a line of its own."""
+    known = {one.key: one.measured for one in hidden}
+    if known.get("free") is None:
+        return ""
+    free = f"{sized(known['free'], scale)} free"
+    both = f"{free}, {sized(known['reserve'], scale)} reserve" if known.get("reserve") else free
+    return both if len(both) <= room else free
+
+
+def _nothing_hidden(hidden: list[LedgerRow]) -> str:
+    zeros = sum(1 for one in hidden if one.measured == 0)
+    if zeros:
+        return f"{zeros} more at 0"
+    return f"{len(hidden)} not measured" if hidden else ""
 
 
 def _where(row: LedgerRow, made: Ledger) -> str:
