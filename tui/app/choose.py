@@ -14,15 +14,24 @@ def latest(table: dict[str, Any]) -> tuple[str, Any] | None:
 
 
 def probe_of(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:
-    """The newest probe of the batch and precision that the spec names, else the newest of any."""
+    """The newest probe of the batch and precision that the spec names, else the newest of any.
+
+    One that was cancelled is taken only when there is no other.
+    """
     batch = spec.workload.batch
+    every = uncancelled(measured.probe) or measured.probe
     own = {
         key: probe
-        for key, probe in measured.probe.items()
+        for key, probe in every.items()
         if (probe.micro_batch, probe.accumulate, probe.precision)
         == (batch.micro, batch.accumulate, spec.precision.use)
     }
-    return latest(own) or latest(measured.probe)
+    return latest(own) or latest(every)
+
+
+def uncancelled(probes: dict[str, Probe]) -> dict[str, Probe]:
+    """The probes that came to an end of their own."""
+    return {key: probe for key, probe in probes.items() if probe.outcome != "cancelled"}
 
 
 def ledger_probe(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:

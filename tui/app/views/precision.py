@@ -131,6 +131,8 @@ class _Table:
     def __init__(self, scene: Scene, found: Precision, columns: list[Column], width: int) -> None:
         self.spec: Spec = scene.project.spec
         self.found, self.columns, self.width = found, columns, width
+        environment = scene.project.measured.environment.get(found.environment)
+        self.on_cpu = environment is not None and environment.device_id == "cpu"
         requested = [one.requested_bytes for one in found.settings.values() if one.requested_bytes]
         self.scale = scale_of(scene.exact, max(requested, default=None))
         self.cell = max(_CELL, min(30, (width - _LABEL) // max(1, len(columns))))
@@ -212,7 +214,7 @@ class _Table:
 
         def say(field: str) -> Callable[[str, Setting], str | tuple[str, str]]:
             return lambda key, one: _best(
-                sized(getattr(one, field), self.scale), key == best and field == "process_bytes"
+                sized(self._bytes(one, field), self.scale), key == best and field == "process_bytes"
             )
 
         rows = [
@@ -223,6 +225,12 @@ class _Table:
         if tall:
             rows.insert(1, ("tensor-allocated", "allocated_bytes"))
         return tuple(self.row(name, say(field), field) for name, field in rows)
+
+    def _bytes(self, one: Setting, field: str) -> int | None:
+        """A size of a setting; the CPU's allocator does not round, so what it allocates is what was asked."""
+        if field == "allocated_bytes" and one.allocated_bytes is None and self.on_cpu:
+            return one.requested_bytes
+        return getattr(one, field)
 
     def speed(self) -> tuple[Row, ...]:
         """Rates; the fastest is marked."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.text import Text
 
 from tui import units
-from tui.app.choose import probe_of
-from tui.app.lines import line
-from tui.app.page import Cursor, Page, Scene, Section, answer, panes
+from tui.app.choose import latest, probe_of
+from tui.app.lines import line, wrap
+from tui.app.page import Cursor, Page, Row, Scene, Section, answer, panes
 from tui.app.views import probe_batches, probe_live, probe_memory, probe_run
 from tui.app.views.empty import nothing
 from tui.app.views.figures import interval, plural, scale_of
@@ -47,7 +47,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     elif probe.outcome == "out-of-memory":
         body = probe_memory.out_of_memory(probe, width, scale)
     else:
-        body = probe_run.sections(probe, width, scale)
+        body = (*_failure(probe, width), *probe_run.sections(probe, width, scale))
         if height > 30 and probe.phases:
             phases = probe_memory.phases(probe, width, scale)[0].rows
             body = (*body, Section("phases, each at its own peak", phases))
@@ -56,8 +56,22 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         keys = (("r", "run"), ("Enter", "open it"), *keys[1:])
     if running:
         keys = (("x", "stop"), *keys[1:])
-    told = line((f" {described(key, probe)}", "dim"))
+    told = line((f" {_cancelled(scene, cursor, key)}{described(key, probe)}", "dim"))
     return Page(_answer(scene, probe, width), (Section("", (head,)), *body), told, keys)
+
+
+def _failure(probe: Probe, width: int) -> tuple[Section, ...]:
+    """The whole sentence of a measurement that did not end well: row 3 may have no room for it."""
+    if probe.outcome not in ("failed", "cancelled") or not probe.failure:
+        return ()
+    return (Section("", tuple(Row(line(" " + part)) for part in wrap(probe.failure, width - 2))),)
+
+
+def _cancelled(scene: Scene, cursor: Cursor, key: str) -> str:
+    """That the latest run was cancelled, when another one is shown and nobody chose it."""
+    newest = latest(scene.project.measured.probe)
+    hidden = newest is not None and newest[0] != key and newest[1].outcome == "cancelled"
+    return "latest run cancelled; this is " if hidden and not cursor.chosen else ""
 
 
 def _largest(probe: Probe) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from tui import units
+from tui.app.choose import uncancelled
 from tui.app.lines import at, cut, ending, line
 from tui.app.page import BLANK, Row, Scene, Section
 from tui.app.views.figures import Scale, aligned, scale_of, sized
@@ -18,9 +19,14 @@ _MARKS = {"fits": ("●", "dim"), "fits-without-reserve": ("!", "amber"), "unkno
 
 
 def measured_batches(spec: Spec, measured: Measured) -> list[tuple[str, Probe]]:
-    """The newest probe of each micro-batch in the spec's precision, the smallest batch first."""
+    """The newest probe of each micro-batch in the spec's precision, the smallest batch first.
+
+    One that was cancelled is taken only when its batch has no other.
+    """
     newest: dict[tuple[int, int], tuple[str, Probe]] = {}
-    for key, probe in sorted(measured.probe.items()):
+    done = uncancelled(measured.probe)
+    cancelled = {key: probe for key, probe in measured.probe.items() if key not in done}
+    for key, probe in (*sorted(cancelled.items()), *sorted(done.items())):
         if probe.precision == spec.precision.use:
             newest[probe.micro_batch, probe.accumulate] = key, probe
     return [newest[batch] for batch in sorted(newest)]
@@ -70,9 +76,16 @@ def _notes(found: list[tuple[str, Probe]]) -> dict[int, str]:
     if len(fitting) > 1:
         notes[id(max(fitting, key=lambda probe: probe.micro_batch))] = "largest"
     if len(timed) > 1:
-        fastest = id(max(timed, key=lambda probe: probe.samples_per_s or 0.0))
-        notes[fastest] = "fastest" if fastest not in notes else "both"
+        best = max(timed, key=lambda probe: probe.samples_per_s or 0.0)
+        if all(_faster(best, other) for other in timed if other is not best):
+            notes[id(best)] = "fastest" if id(best) not in notes else "both"
     return notes
+
+
+def _faster(one: Probe, other: Probe) -> bool:
+    """Whether the whole interval of ``one`` lies above that of ``other``."""
+    low, high = one.samples_per_s_low, other.samples_per_s_high
+    return low is not None and high is not None and low > high
 
 
 def _row(probe: Probe, verdict: Verdict, notes: dict[int, str], cell: int, scale: Scale) -> Text:
@@ -105,16 +118,29 @@ def chart(found: list[tuple[str, Probe]], verdicts: list[Verdict], width: int, h
         low, high = top * (rows - 1 - y) / rows, top * (rows - y) / rows
         if near and limit and low < limit and high > limit - reserve:
             grid[y] = [("░" if reserve else "─", "amber")] * columns
+    marks: dict[int, int] = {}
     for batch, process, outcome in points:
-        x = min(columns - 1, int(columns * batch / right))
+        x = marks[batch] = min(columns - 1, int(columns * batch / right))
         y = rows - 1 - min(rows - 1, int(rows * process / top))
         grid[y][x] = ("●", "strong") if outcome == "fits" else ("×", "amber.strong")
-    return _drawn(grid, top, right, near, limit, columns)
+    said = "budget is above" if limit and not near else "░ reserve" if reserve else "─ budget"
+    foot = line(("       " + _axis(marks, columns), "dim"))
+    return [*_drawn(grid, top), foot, line((f"       GiB, {said if limit else 'no budget'}", "dim"))]
 
 
-def _drawn(
-    grid: list[list[tuple[str, str]]], top: float, right: float, near: bool, limit: int | None, columns: int
-) -> list[Text]:
+def _axis(marks: dict[int, int], columns: int) -> str:
+    """The batches under their marks, the largest for certain and the others where they do not touch."""
+    cells = [" "] * columns
+    for batch in (max(marks), *sorted(marks)):
+        label = f"{batch:,}"
+        start = max(0, min(marks[batch] - len(label) // 2, columns - len(label)))
+        end = start + len(label)
+        if all(cell == " " for cell in cells[max(0, start - 1) : end + 1]):
+            cells[start:end] = label
+    return "".join(cells).rstrip()
+
+
+def _drawn(grid: list[list[tuple[str, str]]], top: float) -> list[Text]:
     rows = len(grid)
     lines = []
     for y, cells in enumerate(grid):
@@ -124,9 +150,4 @@ def _drawn(
         for glyph, role in cells:
             text.append(glyph, role or None)
         lines.append(text)
-    lines.append(line(("      └" + "─" * columns, "dim")))
-    middle = columns // 2
-    foot = ending(line(("      0", "dim")), 7 + middle, f"{right / 2:.3g}", "dim")
-    lines.append(ending(foot, 7 + columns, f"{right:.3g}", "dim"))
-    said = "budget above the chart" if limit and not near else "░ reserve" if limit else "no budget"
-    return [*lines, line((f"       GiB, {said}"[: columns + 7], "dim"))]
+    return [*lines, line(("      └" + "─" * len(grid[0]), "dim"))]

@@ -9,7 +9,7 @@ from tui.app.lines import at, fit, line
 from tui.app.live import Child, Live
 from tui.app.page import BLANK, Page, Row, Scene, Section, Slot, answer
 from tui.app.views.figures import Scale, scale_of, sized
-from tui.app.views.probe_run import READINGS, readings_rows, trace_block, trace_width
+from tui.app.views.probe_run import READINGS, beside_scale, readings_rows, trace_block, trace_width
 
 _STAGES = (
     "start",
@@ -47,9 +47,10 @@ def page(scene: Scene, width: int, head: Row) -> Page:
         Slot("steps", 1, columns, 2),
     )
     rows.append(BLANK)
+    beside = beside_scale(scale, child.allocated.values, width)
     rows += trace_block(
-        f"tensor-allocated, {scale.unit}",
-        _allocated(child, scale),
+        f"tensor-allocated, {beside.unit}",
+        _allocated(child, beside),
         ["", "", ""],
         child.allocated_source,
         width,

@@ -6,6 +6,7 @@ from tui import units
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Row, Section
 from tui.app.views.figures import Scale, aligned, sized, title
+from tui.budget.readings import allocated_bytes
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import PhasePeak, Probe
 
@@ -22,7 +23,7 @@ def phases(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     rows = [Row(cut(head, width))]
     for name in PHASES:
         if name in probe.phases:
-            rows.append(_phase(name, probe.phases[name], name == probe.worst_phase, ends, width, scale))
+            rows.append(_phase(name, probe, ends, width, scale))
     if len(rows) == 1:
         rows = [
             BLANK,
@@ -32,9 +33,11 @@ def phases(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     return (Section("", (*rows, BLANK, Row(cut(note, width)))),)
 
 
-def _phase(name: str, peak: PhasePeak, worst: bool, ends: list[int], width: int, scale: Scale) -> Row:
+def _phase(name: str, probe: Probe, ends: list[int], width: int, scale: Scale) -> Row:
+    peak, worst = probe.phases[name], name == probe.worst_phase
     text = line("  ", (name, "strong" if worst else ""))
-    values = peak.requested_bytes, peak.allocated_bytes, peak.reserved_bytes, peak.process_bytes
+    allocated = allocated_bytes(probe.device, peak)
+    values = peak.requested_bytes, allocated, peak.reserved_bytes, peak.process_bytes
     for value, column in zip(values, ends, strict=False):
         ending(text, column, aligned(sized(value, scale), scale), "strong" if worst else "")
     where = instant(peak)

@@ -9,7 +9,8 @@ from tui.app.lines import at, cut, ending, fit, line
 from tui.app.live import Trace
 from tui.app.page import BLANK, Row, Section, Slot
 from tui.app.views.bars import trace_rows
-from tui.app.views.figures import Scale, aligned, sized, title
+from tui.app.views.figures import Scale, aligned, scale_of, sized, title
+from tui.budget.readings import allocated_bytes
 from tui.project.measured import Probe
 
 TRACE = 60
@@ -49,9 +50,10 @@ def sections(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
         width,
     )
     rows.append(BLANK)
+    beside = beside_scale(scale, [probe.budget_bytes, *probe.allocated_trace], width)
     rows += trace_block(
-        f"tensor-allocated, {scale.unit}",
-        allocated_numbers(probe.allocated_trace, None, probe.limit_bytes, scale),
+        f"tensor-allocated, {beside.unit}",
+        _allocated(probe, beside),
         trace_rows(allocated, trace_width(width), 3),
         probe.allocated_source,
         width,
@@ -64,17 +66,27 @@ def trace_width(width: int) -> int:
     return min(TRACE, max(12, (width - 20) // 3 * 3))
 
 
-def allocated_numbers(
-    values: Sequence[int], now: int | None, limit: int | None, scale: Scale
-) -> list[tuple[str, str]]:
-    """The figures beside the trace of tensor-allocated."""
-    numbers = [("now", sized(now, scale))] if now is not None else []
-    if values:
-        numbers.append(("peak", sized(max(values), scale)))
-        numbers.append(("least", sized(min(values), scale)))
-    if limit is not None:
-        numbers.append(("limit", sized(limit, scale)))
-    return numbers or [("peak", "n/a")]
+def beside_scale(scale: Scale, values: Sequence[float | None], width: int) -> Scale:
+    """The unit of the figures beside a trace: not every byte where that has no room."""
+    most = max((round(one) for one in values if one is not None), default=0)
+    if scale.exact and len(f"budget {most:,}") > width - trace_width(width) - 4:
+        return scale_of(False, most)
+    return scale
+
+
+def _allocated(probe: Probe, scale: Scale) -> list[tuple[str, str]]:
+    """The figures beside the trace of tensor-allocated.
+
+    The peak is that of the phases: the trace has only the ends of forward, backward and step.
+    """
+    peaks = [allocated_bytes(probe.device, peak) for peak in probe.phases.values()]
+    known = [size for size in peaks if size is not None]
+    numbers = [("peak", sized(max(known), scale) if known else units.NA)]
+    if probe.allocated_trace:
+        numbers.append(("least", sized(min(probe.allocated_trace), scale)))
+    if probe.budget_bytes is not None:
+        numbers.append(("budget", sized(probe.budget_bytes, scale)))
+    return numbers
 
 
 def trace_block(
