@@ -343,7 +343,9 @@ def _beside(scene: Scene, made: Ledger, width: int) -> tuple[Row, ...]:
     on_disk = verified[1].checkpoint_bytes if verified else None
     if on_disk is not None:
         running = units.gib(made.verdict.process_bytes)
-        said = f" checkpoint on disk {units.gib(on_disk)} GiB, running {running}: size on disk is no guide"
+        said = (
+            f" checkpoint on disk {units.gib(on_disk)} GiB, running {running} GiB: size on disk is no guide"
+        )
         rows.append(Row(line(said)))
     rows += [Row(line((f" {check.text}", "dim"))) for check in made.checks if check.agrees is not None]
     return tuple(rows)

@@ -47,7 +47,7 @@ def page(scene: Scene, width: int, head: Row) -> Page:
         Slot("steps", 1, columns, 2),
     )
     rows.append(BLANK)
-    beside = beside_scale(scale, child.allocated.values, width)
+    beside = beside_scale(scale, child.allocated.values, None, width)
     rows += trace_block(
         f"tensor-allocated, {beside.unit}",
         _allocated(child, beside),

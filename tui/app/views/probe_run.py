@@ -50,7 +50,7 @@ def sections(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
         width,
     )
     rows.append(BLANK)
-    beside = beside_scale(scale, [probe.budget_bytes, *probe.allocated_trace], width)
+    beside = beside_scale(scale, probe.allocated_trace, probe.budget_bytes, width)
     rows += trace_block(
         f"tensor-allocated, {beside.unit}",
         _allocated(probe, beside),
@@ -66,11 +66,12 @@ def trace_width(width: int) -> int:
     return min(TRACE, max(12, (width - 20) // 3 * 3))
 
 
-def beside_scale(scale: Scale, values: Sequence[float | None], width: int) -> Scale:
-    """The unit of the figures beside a trace: not every byte where that has no room."""
-    most = max((round(one) for one in values if one is not None), default=0)
+def beside_scale(scale: Scale, values: Sequence[float | None], budget: int | None, width: int) -> Scale:
+    """The unit of the figures beside a trace of ``values``: not every byte where that has no room."""
+    known = [round(one) for one in values if one is not None]
+    most = max([*known, budget or 0])
     if scale.exact and len(f"budget {most:,}") > width - trace_width(width) - 4:
-        return scale_of(False, most)
+        return scale_of(False, max(known, default=None))
     return scale
 
 
