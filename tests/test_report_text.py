@@ -16,6 +16,7 @@ from sample_project import (
     SMALLER,
 )
 
+from tui.budget.held import held
 from tui.project.measured import Measured
 from tui.report.lines import columns
 from tui.report.text import (
@@ -357,9 +358,17 @@ def test_a_model_that_reaches_the_cap_by_itself_gets_the_sum_and_no_batch():
     assert "Try micro 8 x" in out_of_memory((16,), limit_bytes=cap + 1)(["p-016"])
 
 
-def test_without_a_limit_of_its_own_the_budget_is_the_cap():
+@pytest.mark.parametrize("limit", [None, 2 * GIB])
+def test_a_budget_that_is_tighter_than_the_limit_is_the_cap(limit):
     small = replace(CUDA_SPEC, budget=replace(CUDA_SPEC.budget, job=GIB, reserve=0))
-    assert "the cap is 1.000 GiB" in out_of_memory((16,), small, limit_bytes=None)(["p-016"])
+    assert "the cap is 1.000 GiB" in out_of_memory((16,), small, limit_bytes=limit)(["p-016"])
+
+
+def test_a_family_that_was_not_counted_holds_what_its_formula_says():
+    rows = held(CUDA_SPEC, None, CUDA_PROBE)
+    assert rows == {"weights": 497_759_232, "gradients": 497_759_232, "optimizer_state": 995_518_464}
+    own = replace(CUDA_SPEC, workload=replace(CUDA_SPEC.workload, source="net.py"))
+    assert held(own, None, CUDA_PROBE) == {}
 
 
 def test_a_batch_that_was_tried_is_never_proposed():

@@ -232,7 +232,8 @@ def test_a_batch_that_does_not_fit_is_a_verdict_and_the_others_are_kept(too_larg
     small, _, big = load(shell.folder / "tiny.toml").measured.probe.values()
     assert (small.outcome, big.outcome) == ("fits", "out-of-memory")
     assert big.failure == "out of memory: iteration 1, forward, asked for 2,147,483,648 B"
-    assert (big.asked_bytes, big.limit_bytes) == (131072 * 4096 * 4, 900 * 2**20)
+    assert big.asked_bytes == 131072 * 4096 * 4
+    assert big.limit_bytes >= 900 * 2**20
     assert children_of(shell) == []
 
 

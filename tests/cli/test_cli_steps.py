@@ -85,6 +85,7 @@ async def test_a_sweep_that_is_cut_short_says_what_is_saved(project):
     table = {
         "step_ms": [1.0] * 5, "samples_per_iteration": 8, "tokens_per_iteration": None, "allocated_trace": [],
         "warmup": 2, "first_ms": 1.0, "losses": [1.0], "loss_first": 1.0, "allocated_source": "",
+        "others_cpu_ratio": None,
     }  # fmt: skip
     crashed = outcome("crashed", sentence="the probe child was ended by SIGSEGV")
     context = given(project, [traced(), outcome(results={"timed": table}), crashed], batches=(1, 2, 4))

@@ -22,10 +22,13 @@ def held(spec: Spec, inventory: Inventory | None, probe: Probe) -> dict[str, int
 
 
 def beyond(spec: Spec, inventory: Inventory | None, probe: Probe) -> tuple[dict[str, int], int] | None:
-    """What is held at any batch and the cap, when it reaches the cap; None when a smaller batch may fit."""
-    cap = probe.limit_bytes if probe.limit_bytes is not None else spec.budget.job
+    """What is held at any batch, and the cap that it reaches; None when a smaller batch may fit.
+
+    The cap is the tighter one of what the process was held to and the budget.
+    """
+    caps = [size for size in (probe.limit_bytes, spec.budget.job) if size is not None]
     rows = held(spec, inventory, probe)
-    return (rows, cap) if cap is not None and sum(rows.values()) >= cap else None
+    return (rows, min(caps)) if caps and sum(rows.values()) >= min(caps) else None
 
 
 def _by_formula(spec: Spec) -> Inventory | None:
