@@ -168,3 +168,13 @@ async def test_ascii_only_writes_nothing_else():
         rows = [row for part in app.screen.query(TracePart) for row in part._rows]
         assert "".join(rows).strip()
         assert all(row.isascii() for row in rows)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (5, 3), (24, 20), (27, 24), (80, 3)])
+async def test_no_terminal_is_too_small_for_any_pane(size):
+    app = opened(FakeSource(sample.cuda()))
+    async with app.run_test(size=size) as pilot:
+        for key in "123456":
+            await pilot.press(key, "tab", "b", "tab", "b", "tab", "down", "tab")
+            await pilot.pause()
+        assert app.return_code is None

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.app.frame import Placed, place
+from tui.app.frame import LEAST, Placed, place
 from tui.app.glyphs import ascii_line
 from tui.app.page import Cursor
 from tui.app.screens.page import PageScreen
@@ -130,9 +130,9 @@ class StepScreen(PageScreen):
         width, height = self.app.size
         view = importlib.import_module(f"tui.app.views.{self.step}")
         scene = self.peakmark.scene(self.step, self.cursor)
-        made = place(
-            view.page(scene, width, height, self.cursor), scene, self.step, width, height, self.cursor
-        )
+        # A view is made for the least terminal at the least; a smaller one shows one line instead of it.
+        page = view.page(scene, max(width, LEAST[0]), max(height, LEAST[1]), self.cursor)
+        made = place(page, scene, self.step, width, height, self.cursor)
         self._placed, self.cursor = made, made.cursor
         lines = [ascii_line(one) for one in made.lines] if self.peakmark.ascii_only else made.lines
         self.query_one(LinesView).show(lines, made.cursor_y)
