@@ -197,7 +197,7 @@ def test_a_file_of_another_kind_is_one_sentence(tmp_path, capsys, content, sente
 def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path):
     with pytest.raises(ProjectError, match="no such file; write one with"):
         command(tmp_path / "none.pickle", as_json=False)
-    with pytest.raises(ProjectError, match="cannot be read: is a directory"):
+    with pytest.raises(ProjectError, match="is not a regular file"):
         command(tmp_path, as_json=False)
 
 

@@ -269,7 +269,10 @@ def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise argparse.ArgumentTypeError("names no setting")
+    return names
 
 
 def _list(text: str) -> tuple[int, ...]:

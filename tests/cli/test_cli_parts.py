@@ -241,3 +241,27 @@ def test_programs_of_a_project_are_relative_to_its_folder_and_bare_names_are_not
     assert launch_prefix(load(project)) == ["srun", "--overlap"]
     local.unlink()
     assert (interpreter(load(project)), launch_prefix(load(project))) == (sys.executable, [])
+
+
+def test_what_came_from_outside_moves_no_cursor(capsys):
+    from tui.commands.output import Output
+
+    Output().lines(["a\x1b[31mb\nc"])
+    Output().talk("d\x1b]0;title\x07e")
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("a [31mb c\n", "d ]0;title e\n")
+
+
+def test_a_later_out_of_memory_is_not_outranked_by_an_earlier_fit():
+    from dataclasses import replace
+
+    from sample_project import CUDA, CUDA_PROBE, CUDA_SPEC
+
+    from tui.budget.choose import ledger_probe
+
+    fits = CUDA_PROBE
+    gone = replace(fits, outcome="out-of-memory", phases={}, worst_phase=None, failure="out of memory")
+    measured = replace(CUDA, probe={"p-1": fits, "p-2": gone})
+    assert ledger_probe(CUDA_SPEC, measured) == ("p-2", gone)
+    stopped = replace(gone, outcome="cancelled")
+    assert ledger_probe(CUDA_SPEC, replace(CUDA, probe={"p-1": fits, "p-2": stopped})) == ("p-1", fits)

@@ -34,12 +34,6 @@ def uncancelled(probes: dict[str, Probe]) -> dict[str, Probe]:
     return {key: probe for key, probe in probes.items() if probe.outcome != "cancelled"}
 
 
-def ledger_probe(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:
-    """Like ``probe_of``, among those that measured the rows of a phase."""
-    with_rows = {key: probe for key, probe in measured.probe.items() if probe.phases}
-    return probe_of(spec, Measured(probe=with_rows))
-
-
 def operating_of(measured: Measured) -> tuple[str, Operating] | None:
     """The operating configuration that was accepted last."""
     if not measured.operating:

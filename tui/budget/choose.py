@@ -11,12 +11,13 @@ WITHOUT_VERDICT = ("cancelled", "failed")
 def ledger_probe(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:
     """The probe whose ledger is shown when none is named, with its id; None when no probe says anything.
 
-    The latest one of the batch, length and precision that the spec asks for, with phases and not cancelled;
-    without one the latest with phases; without one the latest that ended with a verdict, as an out of memory.
+    The latest one of the batch, length and precision that the spec asks for, with phases or out of memory, and not
+    cancelled; without one the latest with phases; without one the latest that ended with a verdict.
     """
     probes = sorted(measured.probe.items())
     with_phases = [(id, one) for id, one in probes if one.phases]
-    own = [(id, one) for id, one in with_phases if is_own(spec, one) and one.outcome != "cancelled"]
+    told = [(id, one) for id, one in probes if one.phases or one.outcome == "out-of-memory"]
+    own = [(id, one) for id, one in told if is_own(spec, one) and one.outcome != "cancelled"]
     ended = [(id, one) for id, one in probes if one.outcome not in WITHOUT_VERDICT]
     return next((found[-1] for found in (own, with_phases, ended) if found), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from tui.budget import ledger as ledgers
@@ -38,7 +39,7 @@ def ledger(project: Path, phase: str | None, output: Output, probe_id: str | Non
 
     def lines(width: int) -> list[str]:
         return text.ledger_lines(
-            found.spec, found.measured, probe_id, phase, project=project.name, width=width
+            found.spec, found.measured, probe_id, phase, project=shlex.quote(str(project)), width=width
         )
 
     output.answer(

@@ -29,6 +29,10 @@ def new(path: Path, source: str, output: Output) -> int:
     """
     if path.suffix != ".toml":
         raise UsageError(f"{path} does not end in .toml", hint=f"name it {path.with_suffix('.toml')}")
+    if not str(path).isprintable():
+        raise UsageError(
+            f"{str(path)!r} holds characters that cannot be shown", hint="give the file a plain name"
+        )
     named = source
     if source not in FAMILY_ARGS:
         named = _relative(path, source)

@@ -38,13 +38,17 @@ class Output:
             self.lines(lines(width()))
 
     def lines(self, lines: Sequence[str]) -> None:
-        """Print lines to stdout."""
-        _print(self._spelled("".join(f"{line}\n" for line in lines), sys.stdout))
+        """Print lines to stdout; what came from outside, such as a file's name, moves no cursor."""
+        from tui.report.lines import clean
+
+        _print(self._spelled("".join(f"{clean(line)}\n" for line in lines), sys.stdout))
 
     def talk(self, line: str) -> None:
         """Print a line about progress to stderr, unless asked to be quiet."""
         if not self.quiet:
-            self.whisper(line + "\n")
+            from tui.report.lines import clean
+
+            self.whisper(clean(line) + "\n")
 
     def whisper(self, text: str) -> None:
         """Write to stderr as it is; a terminal that has gone is no reason to stop what is going on."""

@@ -47,6 +47,8 @@ def snapshot(path: Path, as_json: bool) -> int:
 
 
 def _load(path: Path) -> Recorded:
+    if path.exists() and not path.is_file():
+        raise ProjectError("is not a regular file", where=str(path), hint="name a file of a memory snapshot")
     try:
         return recorded.load(path)
     except SnapshotError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,7 @@ def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> N
 
     found = source(project)
     spec, measured = found.spec, found.measured
-    name, one_id = project.name, (ids[-1] if ids else None)
+    name, one_id = shlex.quote(str(project)), (ids[-1] if ids else None)
     lines: dict[str, Callable[[int], Sequence[str]]] = {
         "params": lambda width: text.params_lines(spec, measured, project=name, width=width),
         "verify": lambda width: text.verify_lines(spec, measured, one_id, project=name, width=width),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from rich.text import Text
 
 from tui import units
-from tui.app.choose import latest, ledger_probe
+from tui.app.choose import latest
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.views.budget_bar import budget_bar
 from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
 from tui.app.views.ledger_columns import Columns, columns_of, heading
 from tui.budget import ledger as budget
+from tui.budget.choose import ledger_probe
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
