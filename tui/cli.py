@@ -205,7 +205,7 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
-    parser.add_argument("--settings", type=_names, help="fp32,bf16-autocast,...")
+    parser.add_argument("--settings", type=_settings, help="fp32,bf16-autocast,...")
     parser.add_argument(
         "--iterations", type=_whole(5), help="optimizer steps of each run; default: the project's"
     )
@@ -232,7 +232,7 @@ def _report_args(parser: argparse.ArgumentParser) -> None:
 def _run_args(parser: argparse.ArgumentParser) -> None:
     _probe_args(parser)
     parser.add_argument("--steps", type=_names, default=STEPS, help=f"default: {','.join(STEPS)}")
-    parser.add_argument("--settings", type=_names, help=argparse.SUPPRESS)
+    parser.add_argument("--settings", type=_settings, help=argparse.SUPPRESS)
     parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, help="the report's file")
 
@@ -269,8 +269,11 @@ def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _settings(text: str) -> tuple[str, ...]:
+    if not (names := _names(text)):
         raise argparse.ArgumentTypeError("names no setting")
     return names
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.app.choose import latest, ledger_probe, operating_of, probe_of
+from tui.app.choose import latest, operating_of, probe_of
 from tui.app.live import Live
+from tui.budget.choose import ledger_probe
 
 RUNS = {
     "spec": ("params",),
