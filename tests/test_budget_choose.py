@@ -37,7 +37,14 @@ def test_a_probe_of_anything_else_or_of_less_is_not_the_projects_own(other):
 
 
 def test_without_an_own_batch_the_latest_with_phases_is_shown():
-    assert chosen({SMALLER: CUDA_SMALLER, LATER: replace(CUDA_SMALLER, micro_batch=2), LATEST: OUT}) == LATER
+    other = replace(OUT, micro_batch=64)
+    assert (
+        chosen({SMALLER: CUDA_SMALLER, LATER: replace(CUDA_SMALLER, micro_batch=2), LATEST: other}) == LATER
+    )
+
+
+def test_the_own_batch_that_ran_out_of_memory_decides_over_another_that_fits():
+    assert chosen({SMALLER: CUDA_SMALLER, LATEST: OUT}) == LATEST
 
 
 def test_without_phases_the_latest_that_ended_with_a_verdict_is_shown():
