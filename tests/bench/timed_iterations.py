@@ -1,135 +1,103 @@
 """Do iterations take longer because the probe runs them?  Prints the ratio of medians with its 95 % interval.
 
-``python tests/bench/timed_iterations.py [ROUNDS]``: the probe's timed child and the same loop written bare, each in
-fresh processes at the same nice value, interleaved; the ratio should lie within 0.98 to 1.02.
+``python tests/bench/timed_iterations.py [PAIRS]``: in one process, on one model, an iteration as the timed child runs
+it (its stopwatch, its phase edges, its journal) and the same loop written bare take turns, at the same nice value,
+so that what the machine does meanwhile happens to both.  The ratio should lie within 0.98 to 1.02.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tui.probe.protocol import Plan, ResultReady, decode  # noqa: E402
+from tui.probe.journal import Journal  # noqa: E402
+from tui.probe.protocol import IterationDone, Plan  # noqa: E402
+from tui.probe.reporter import Reporter  # noqa: E402
+from tui.probe.session import Session  # noqa: E402
+from tui.probe.tasks.timed import Clocked  # noqa: E402
 
 NICE = 10
-ITERATIONS = 40
-WARMUP = 4
+WARMUP = 10
 MODEL = {"layers": 4, "heads": 4, "width": 128, "vocab": 256, "context": 64}
 MICRO = 4
 
-BARE = """
-import importlib.util, json, os, sys, time
-os.nice({nice})
-sys.path.insert(0, {folder!r})
-import boot
-boot.load_package({folder!r})
-sys.path.pop(0)
-import torch
-from _peakmark_probe import families
-family, cfg = families.load("decoder", {model!r})
-torch.manual_seed(0)
-model = family.build(cfg)
-model.train()
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-times = []
-for index in range({warmup} + 1 + {iterations}):
-    batch = family.batch({micro}, index, "train", None, cfg)
-    begun = time.perf_counter_ns()
-    optimizer.zero_grad(set_to_none=True)
-    loss = model(**batch)
-    loss.backward()
-    optimizer.step()
-    times.append((time.perf_counter_ns() - begun) / 1e6)
-print(json.dumps(times[{warmup} + 1:]))
-"""
 
-
-def bare() -> list[float]:
-    """Milliseconds of the bare loop's iterations."""
-    folder = str(ROOT / "tui" / "probe")
-    code = BARE.format(
-        nice=NICE, folder=folder, model=MODEL, warmup=WARMUP, iterations=ITERATIONS, micro=MICRO
+def session(folder: str) -> Session:
+    """The decoder family as a timed child builds it."""
+    plan = Plan(
+        "bench",
+        "timed",
+        str(Path(folder) / "journal.jsonl"),
+        {"source": "decoder", "args": MODEL},
+        {"micro": MICRO, "accumulate": 1, "length": None, "tokens": None},
+        {"name": "torch.optim.AdamW", "implementation": "default", "args": {"lr": 1e-3}, "clip_norm": None},
+        {"compile": False, "checkpoint": []},
+        {"batches": 1},
+        folder=folder,
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(ran.stdout.splitlines()[-1])
+    return Session(plan, Reporter(Journal(plan.journal)))
 
 
-def probed() -> list[float]:
-    """Milliseconds of the probe's timed iterations."""
-    with tempfile.TemporaryDirectory() as folder:
-        journal = Path(folder) / "journal.jsonl"
-        plan = Plan(
-            "bench",
-            "timed",
-            str(journal),
-            {"source": "decoder", "args": MODEL},
-            {"micro": MICRO, "accumulate": 1, "length": None, "tokens": None},
-            {
-                "name": "torch.optim.AdamW",
-                "implementation": "default",
-                "args": {"lr": 1e-3},
-                "clip_norm": None,
-            },
-            {"compile": False, "checkpoint": []},
-            {"batches": 1},
-            iterations=ITERATIONS,
-            warmup=WARMUP,
-            nice=NICE,
-            folder=folder,
-            parent=os.getpid(),
-        )
-        path = Path(folder) / "plan.json"
-        path.write_text(plan.dump())
-        child = subprocess.Popen(
-            [sys.executable, str(ROOT / "tui/probe/boot.py"), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        child.wait()
-        events = [decode(line) for line in journal.read_bytes().splitlines()]
-        tables = [event.table for event in events if isinstance(event, ResultReady) and event.kind == "timed"]
-        return tables[0]["step_ms"]
+def bare(built: Session) -> float:
+    """Milliseconds of one iteration of the loop as anybody would write it."""
+    batch = next(iter(built.host_batches()))
+    begun = time.perf_counter_ns()
+    built.optimizer.zero_grad(set_to_none=True)
+    loss = built.model(**batch)
+    loss.backward()
+    built.optimizer.step()
+    return (time.perf_counter_ns() - begun) / 1e6
 
 
-def interval(ours: list[list[float]], theirs: list[list[float]]) -> tuple[float, float, float]:
-    """(ratio of medians over all rounds, 95 % bootstrap interval), resampling rounds as pairs."""
-    draw = random.Random(1)
-
-    def ratio(rounds: list[int]) -> float:
-        left = statistics.median([ms for one in rounds for ms in ours[one]])
-        return left / statistics.median([ms for one in rounds for ms in theirs[one]])
-
-    everything = list(range(len(ours)))
-    ratios = sorted(ratio(draw.choices(everything, k=len(everything))) for _ in range(2000))
-    return ratio(everything), ratios[50], ratios[-51]
+def probed(clocked: Clocked) -> float:
+    """Milliseconds of one iteration as the timed child runs it, told to the journal afterwards."""
+    _, ends = clocked.iterate()
+    ms = clocked.watch.finished()[0]
+    whole: Any = None if None in ends else ends
+    clocked.session.report(IterationDone(0, "timed", ms, None, MICRO, allocated=whole))
+    return ms
 
 
 def main() -> None:
-    """Run the rounds and print one line each."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-    ours: list[list[float]] = []
-    theirs: list[list[float]] = []
-    for place in range(rounds):
-        order = (probed, bare) if place % 2 else (bare, probed)
-        for one in order:
-            (ours if one is probed else theirs).append(one())
-        left, right = statistics.median(ours[-1]), statistics.median(theirs[-1])
-        print(
-            f"round {place + 1}: probe {left:.2f} ms, bare {right:.2f} ms, ratio {left / right:.4f}",
-            flush=True,
+    """Warm both up, take turns, print one line."""
+    pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    os.nice(NICE)
+    ours: list[float] = []
+    theirs: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        built = session(folder)
+        clocked = Clocked(built)
+        built.observe(clocked.enter)
+        for place in range(WARMUP + pairs):
+            if place % 2:
+                left, right = probed(clocked), bare(built)
+            else:
+                right, left = bare(built), probed(clocked)
+            if place >= WARMUP:
+                ours.append(left)
+                theirs.append(right)
+    draw = random.Random(1)
+
+    def ratio(chosen: list[int]) -> float:
+        return statistics.median(ours[one] for one in chosen) / statistics.median(
+            theirs[one] for one in chosen
         )
-    middle, low, high = interval(ours, theirs)
-    print(f"ratio of medians {middle:.4f}, 95 % interval {low:.4f} to {high:.4f}, nice {NICE}")
+
+    ratios = sorted(ratio(draw.choices(range(pairs), k=pairs)) for _ in range(2000))
+    print(
+        f"{pairs} pairs at nice {NICE}: probe {statistics.median(ours):.3f} ms, bare "
+        f"{statistics.median(theirs):.3f} ms, ratio of medians {ratio(list(range(pairs))):.4f}, "
+        f"95 % interval {ratios[50]:.4f} to {ratios[-51]:.4f}"
+    )
 
 
 if __name__ == "__main__":
