@@ -52,8 +52,6 @@ class Options:
     lengths: tuple[int, ...] | None = None
     settings: tuple[str, ...] | None = None
     """Precision settings to compare."""
-    search: bool = False
-    """Look for the largest micro-batch."""
     quick: bool = False
     output: Path | None = None
     force: bool = False

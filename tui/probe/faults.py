@@ -29,10 +29,6 @@ class TaskError(Exception):
         self.details = details
 
 
-class MemoryLimit(MemoryError):
-    """The child's own limit was reached before the device's."""
-
-
 def said_by(error: BaseException) -> str:
     """The error's own words; an error whose text cannot be made is no reason to lose the sentence."""
     try:

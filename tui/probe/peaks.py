@@ -35,7 +35,6 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
         "unknown_frees": labelled.record.unknown_frees,
         "events": len(labelled.record.events),
         "source": recorder.source,
-        "known_bytes": _known(labelled),
         "gradient_receiving": sum(one.numel() for one in session.model.parameters() if one.grad is not None),
         "unknown": unknown,
     }
@@ -104,12 +103,3 @@ def _freed_by_collecting(labelled: Labelled) -> int:
         for _, _, change in labelled.record.events[interval.first : interval.last]
     )
     return -sum(changes)
-
-
-def _known(labelled: Labelled) -> int:
-    """Requested bytes while nothing runs, after the steady iteration."""
-    level = 0
-    for interval in labelled.intervals:
-        if interval.phase == "idle" and interval.iteration == STEADY:
-            level = sum(change for _, _, change in labelled.record.events[: interval.first])
-    return level

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from typing import TYPE_CHECKING, Any, ContextManager, Dict, FrozenSet, List, Optional, Protocol, Tuple
 
 import torch
@@ -145,8 +144,3 @@ def container() -> str:
         if os.environ.get(name):
             return "apptainer"
     return os.environ.get("container", "")  # noqa: SIM112 - systemd-nspawn and podman write it so
-
-
-def running_on_linux() -> bool:
-    """Whether /proc and glibc calls can be expected."""
-    return sys.platform == "linux"
