@@ -25,6 +25,10 @@ class Formula:
     """Elements by part, in the order of the data's way through the model; 0 for a part that is shared."""
     text: str
     """The arithmetic, as ``12 x 7,087,872 + 38,597,376 + 786,432 + 1,536``."""
+    active: int | None = None
+    """Elements that work on one token; None: all of them."""
+    embedding: int = 0
+    """Of total: tables that are looked up or projected onto the vocabulary (token, position, segment, untied head)."""
 
 
 DECODER_ARGUMENTS = (

@@ -10,20 +10,20 @@ from typing import Any, cast
 
 from tui.errors import ProjectError
 from tui.project.load import Project
-from tui.project.schema import FAMILIES
+from tui.project.schema import FAMILIES, PACKAGES
 
 DIGITS = 12
 LEAST_DIGITS = 8
 
 
 def source_file(project: Project) -> Path | None:
-    """The file that ``workload.source`` names, in the project's folder; None for a family.
+    """The file that ``workload.source`` names, in the project's folder; None for a family or an installed package.
 
     Raises:
         ProjectError: there is no such file.
     """
     source = project.spec.workload.source
-    if source in FAMILIES:
+    if source in FAMILIES or source.startswith(PACKAGES):
         return None
     named = source.partition(":")[0]
     found = project.folder / named

@@ -44,6 +44,32 @@ class Inventory:
     modules: int = 0
     trainable_tensors: int | None = None
     """Unique tensors that require a gradient; None: not counted."""
+    state: str = "complete"
+    """complete | partitioned (each rank holds a slice) | packed (low-bit)."""
+    stored_elements: int | None = None
+    """Elements as they are stored: fewer than unique_parameters where they are packed or partitioned."""
+    storage_bytes: int | None = None
+    """Bytes of the unique storages behind the parameters."""
+    persistent_buffer_elements: int | None = None
+    """Of buffer_elements: those that a checkpoint holds."""
+    persistent_buffer_bytes: int | None = None
+    active_parameters: int | None = None
+    """Elements that work on one token: all of them without experts."""
+    ranks: int = 1
+    rank_parameters: int | None = None
+    """Elements that the fullest rank holds under the placement."""
+    rank_bytes: int | None = None
+    rank_padding: int | None = None
+    """Of rank_parameters: elements added so that every rank has as many."""
+    packed_parameters: int | None = None
+    """Logical elements that are stored in low-bit form; 0: none."""
+    packed_payload_bytes: int | None = None
+    packed_metadata_bytes: int | None = None
+    """Scales, zero points, code books."""
+    difference: str = ""
+    """What explains the difference to the formula, as far as the tree allows."""
+    journal: str = ""
+    """``runs/<id>.jsonl`` of the count; the module tree is beside it as ``runs/<id>.modules.json``."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 

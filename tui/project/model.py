@@ -35,6 +35,14 @@ class BatchSpec:
     """drop | pad | keep: what happens to the last, partial batch."""
     tokens: str | None = None
     """Which entry of a batch counts tokens (those that are not -100)."""
+    global_batch: int | None = None
+    """Samples an optimizer step sees on all ranks, for checking: micro x accumulate x ranks; None: not said."""
+    dataset: int | None = None
+    """Training samples in an epoch; None: not said."""
+    weight_by: str = "micro-batch"
+    """micro-batch | tokens: how the losses of accumulated micro-batches are weighted."""
+    length_of: str = "tokens"
+    """What ``length`` counts, in a word or two, such as "pixels a side"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,16 @@ class OptimizerSpec:
     """default | foreach | fused | loop."""
     args: dict[str, Any] = field(default_factory=dict[str, Any])
     clip_norm: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSpec:
+    """The learning-rate scheduler by its class's dotted name or ``module:Class``."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict[str, Any])
+    steps: int = 1
+    """Scheduler steps an optimizer step that was not skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +80,17 @@ class WorkloadSpec:
     """The model, its data and its optimizer."""
 
     source: str
-    """FILE.py[:NAME], a Hugging Face CONFIG.json, or a family: decoder, mlp, convnet."""
+    """FILE.py[:NAME], a Hugging Face CONFIG.json, timm:NAME, torchvision:NAME, or a family: see schema.FAMILIES."""
     args: dict[str, Any] = field(default_factory=dict[str, Any])
     formula: str | None = None
-    """Family whose parameter formula is checked; None: the source's own if it is a family; "none": no check."""
+    """Family whose parameter formula is checked; None: the source's own if it has one; "none": no check."""
+    formula_args: dict[str, Any] | None = None
+    """The family's arguments where those of ``args`` are others; None: ``args``."""
+    frozen: tuple[str, ...] = ()
+    """Patterns (``*`` and ``?``) of the names of parameters that are not trained."""
     batch: BatchSpec = field(default_factory=BatchSpec)
     optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
+    scheduler: SchedulerSpec | None = None
     step: StepSpec = field(default_factory=StepSpec)
 
 

@@ -16,14 +16,17 @@ from tui.project.keys import Place, join, quote
 from tui.project.measured import Measured
 from tui.project.model import BudgetSpec, LengthSpec, Spec
 
-FAMILIES = ("decoder", "mlp", "convnet")
+FAMILIES = ("decoder", "encoder", "mlp", "convnet")
 """Models that peakmark builds itself: nothing of the user's runs."""
+PACKAGES = ("timm:", "torchvision:")
+"""Packages whose models are taken by name, where they are installed."""
 RESIDENCE = ("device", "host-pinned", "host", "disk")
 UNDO = "undo the edit (git checkout) or delete that table and measure again"
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "workload.formula": (*FAMILIES, "none"),
     "workload.batch.remainder": ("drop", "pad", "keep"),
+    "workload.batch.weight_by": ("micro-batch", "tokens"),
     "workload.optimizer.implementation": ("default", "foreach", "fused", "loop"),
     "placement.strategy": ("none", "ddp", "fsdp2"),
     "placement.weights": RESIDENCE,
@@ -42,6 +45,9 @@ AT_LEAST_ONE = (
     "workload.batch.length.min",
     "workload.batch.length.typical",
     "workload.batch.length.max",
+    "workload.batch.global_batch",
+    "workload.batch.dataset",
+    "workload.scheduler.steps",
     "placement.ranks",
     "precision.seeds",
     "precision.steps",
@@ -79,7 +85,9 @@ _ALIASES = {
 }
 """What other tools call our keys."""
 
-_SOURCE = re.compile(r"[^\x00-\x1f:]+\.py(:[A-Za-z_][A-Za-z0-9_]*)?|[^\x00-\x1f:]+\.json")
+_SOURCE = re.compile(
+    r"[^\x00-\x1f:]+\.py(:[A-Za-z_][A-Za-z0-9_]*)?|[^\x00-\x1f:]+\.json|(timm|torchvision):[A-Za-z0-9_.-]+"
+)
 _CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*([.:][A-Za-z_]\w*)")
 _DEVICE = re.compile(r"auto|cpu|(GPU|MIG)-[0-9A-Za-z/-]+")
 
@@ -172,7 +180,8 @@ def _check_names(spec: Spec, place: Place) -> None:
     if source not in FAMILIES and not _SOURCE.fullmatch(source):
         meant = closest(source, FAMILIES)
         raise ProjectError(
-            f'workload.source = "{source}" is not {names(FAMILIES)}, FILE.py, FILE.py:NAME or FILE.json',
+            f'workload.source = "{source}" is not {names(FAMILIES)}, FILE.py, FILE.py:NAME, FILE.json, '
+            "timm:NAME or torchvision:NAME",
             where=place.at("workload.source"),
             hint=f"did you mean {meant}?" if meant else "write one of them",
         )
