@@ -143,7 +143,11 @@ SPEC_FAULTS = {
     "negative size": ('"4 GiB"', '"-4 GiB"', 'budget.reserve = "-4 GiB" is negative'),
     "size true": ('"4 GiB"', "true", "budget.reserve = true is not a size"),
     "size array": ('"4 GiB"', "[4]", "budget.reserve must be a whole number, got an array"),
-    "source": ('"decoder"\n', '"decodr"\n', 'workload.source = "decodr" is not decoder, encoder, mlp or convnet'),
+    "source": (
+        '"decoder"\n',
+        '"decodr"\n',
+        'workload.source = "decodr" is not decoder, encoder, mlp or convnet',
+    ),
     "optimizer": ('"torch.optim.AdamW"', '"AdamW"', "is not the name of a class"),
     "schema": (
         "schema = 1",
