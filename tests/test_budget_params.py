@@ -102,13 +102,13 @@ def test_qkv_biases_follow_bias_when_they_are_not_given():
 
 
 def test_a_group_of_a_convolution_sees_its_share_of_the_input_channels():
-    first = layers.conv2d(3, 24, 3, bias=False)
-    assert first + layers.conv2d(24, 24, 3, groups=24, bias=False) == 864
-    assert first + 2 * layers.conv2d(24, 12, 3, groups=12, bias=False) == 1080
+    first = layers.conv(3, 24, 3, bias=False)
+    assert first + layers.conv(24, 24, 3, groups=24, bias=False) == 864
+    assert first + 2 * layers.conv(24, 12, 3, groups=12, bias=False) == 1080
 
 
 def test_one_convolution_counts_once_however_often_it_is_called():
-    assert layers.conv2d(1, 1, 3) == 10
+    assert layers.conv(1, 1, 3) == 10
 
 
 def test_a_batch_norm_has_two_parameters_a_channel_and_no_running_means():
@@ -142,7 +142,11 @@ def test_a_convnet_has_a_convolution_bias_only_without_a_norm():
     [
         ("decodr", {}, "decodr is not a family with a formula; did you mean decoder?"),
         ("decoder", {"layer": 2}, "layer is not an argument of decoder; did you mean layers?"),
-        ("mlp", {"zzz": 2}, "zzz is not an argument of mlp; it has inputs, hidden, outputs, bias"),
+        (
+            "mlp",
+            {"zzz": 2},
+            "zzz is not an argument of mlp; it has inputs, hidden, outputs, bias, norm, activation, dropout",
+        ),
         ("decoder", {"layers": "12"}, 'layers must be a whole number of at least 1, got the text "12"'),
         ("decoder", {"layers": True}, "layers must be a whole number of at least 1, got true"),
         ("decoder", {"width": 0}, "width must be a whole number of at least 1, got 0"),

@@ -6,6 +6,9 @@ are not parameters and are not counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 
 def dense(inputs: int, outputs: int, bias: bool = True) -> int:
     """A linear layer: a weight of (outputs, inputs) and a bias of (outputs,).
@@ -16,18 +19,38 @@ def dense(inputs: int, outputs: int, bias: bool = True) -> int:
     return inputs * outputs + (outputs if bias else 0)
 
 
-def conv2d(inputs: int, outputs: int, kernel: int, groups: int = 1, bias: bool = True) -> int:
-    """A square convolution; each group of output channels sees ``inputs / groups`` input channels.
+def conv(
+    inputs: int,
+    outputs: int,
+    kernel: int | Sequence[int],
+    *,
+    dims: int = 2,
+    groups: int = 1,
+    bias: bool = True,
+) -> int:
+    """A convolution, transposed or not; each group of output channels sees ``inputs / groups`` input channels.
+
+    The weight is (outputs, inputs / groups, *kernel), of a transposed one (inputs, outputs / groups, *kernel): as
+    many elements.
+
+    Args:
+        inputs: channels.
+        outputs: channels.
+        kernel: its sides; one number is for all ``dims`` of them.
+        dims: 1, 2 or 3; not looked at when ``kernel`` has several sides.
+        groups: of channels.
+        bias: one for every output channel.
 
     Raises:
         ValueError: ``groups`` does not divide both channel counts.
 
-    >>> conv2d(24, 24, 3, groups=24, bias=False)
+    >>> conv(24, 24, 3, groups=24, bias=False)
     216
     """
     if inputs % groups or outputs % groups:
         raise ValueError(f"groups = {groups} must divide both {inputs} and {outputs} channels")
-    return outputs * (inputs // groups) * kernel * kernel + (outputs if bias else 0)
+    sides = kernel**dims if isinstance(kernel, int) else prod(kernel)
+    return outputs * (inputs // groups) * sides + (outputs if bias else 0)
 
 
 def embedding(entries: int, width: int) -> int:
@@ -71,3 +94,12 @@ def mlp(width: int, hidden: int, gated: bool = False, bias: bool = True) -> int:
     """
     up = (2 if gated else 1) * dense(width, hidden, bias)
     return up + dense(hidden, width, bias)
+
+
+def lora(rank: int, inputs: int, outputs: int) -> int:
+    """The two matrices (rank, inputs) and (outputs, rank) beside a frozen linear layer.
+
+    >>> lora(16, 4096, 4096)
+    131072
+    """
+    return rank * (inputs + outputs)

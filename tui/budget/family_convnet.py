@@ -1,0 +1,141 @@
+"""Convolutional classifiers: stages of plain, depthwise, residual, inverted or ConvNeXt blocks and a linear head.
+
+Sources: He et al. 2015 (basic, bottleneck), Xie et al. 2016 (groups), Howard et al. 2017 (depthwise), Sandler et al.
+2018 (inverted), Liu et al. 2022 (convnext).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tui.budget import layers
+from tui.budget.arguments import Argument, Arguments
+from tui.budget.family import Formula, result
+
+BLOCKS = ("plain", "depthwise", "basic", "bottleneck", "inverted", "convnext")
+EXPANSION = {"bottleneck": 4, "inverted": 6, "convnext": 4}
+
+ARGUMENTS = (
+    Argument("channels", "wholes", (32, 64, 128), "outputs of each stage", least_items=1),
+    Argument("depths", "wholes", None, "blocks of each stage", "1 each", least_items=1),
+    Argument("block", "choice", "plain", "kind of block", choices=BLOCKS),
+    Argument("in_channels", "whole", 3, "channels of an image"),
+    Argument("classes", "whole", 10, "outputs of the head"),
+    Argument("size", "whole", 32, "side of an image, without parameters"),
+    Argument("kernel", "whole", None, "side of a block's convolution", "3; 7 for convnext"),
+    Argument("groups", "whole", 1, "groups of a block's convolution"),
+    Argument(
+        "expansion",
+        "whole or wholes",
+        None,
+        "inner channels: out / expansion of a bottleneck, in x expansion of the others; one for each stage in a list",
+        "4 for bottleneck and convnext, 6 for inverted",
+    ),
+    Argument("stem", "whole", 0, "channels of a first convolution, 0: none", least=0),
+    Argument("stem_kernel", "whole", 7, "its side"),
+    Argument("last", "whole", 0, "channels of a 1x1 convolution before the head, 0: none", least=0),
+    Argument(
+        "norm", "choice", "batch", "after a convolution; convnext: layer", choices=("batch", "group", "none")
+    ),
+    Argument("norm_groups", "whole", 1, "groups of a group norm"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """What all blocks of a network have in common."""
+
+    block: str
+    kernel: int
+    groups: int
+    norm: str
+    norm_groups: int
+
+    def conv(self, inputs: int, outputs: int, kernel: int, groups: int = 1) -> int:
+        """A convolution and its norm; it has a bias only where no norm follows."""
+        if self.norm == "group" and outputs % self.norm_groups:
+            raise ValueError(f"norm_groups = {self.norm_groups} must divide {outputs} channels")
+        size = layers.conv(inputs, outputs, kernel, groups=groups, bias=self.norm in ("none", "layer"))
+        return size + (0 if self.norm == "none" else layers.layer_norm(outputs))
+
+
+def formula(args: Mapping[str, Any]) -> Formula:
+    """Stem, stages, last convolution, norm and head; raises ValueError with a sentence for wrong arguments."""
+    given = Arguments("convnet", args, ARGUMENTS)
+    channels, block = given.wholes("channels"), given.word("block")
+    depths = given.wholes("depths") or (1,) * len(channels)
+    if len(depths) != len(channels):
+        raise ValueError(f"depths must have one number for each of {len(channels)} stages, got {len(depths)}")
+    expansions = given.each("expansion", len(channels), EXPANSION.get(block, 1))
+    convnext = block == "convnext"
+    style = _Style(
+        block,
+        given.whole("kernel", 7 if convnext else 3),
+        given.whole("groups"),
+        "layer" if convnext else given.word("norm"),
+        given.whole("norm_groups"),
+    )
+    stem, last = given.whole("stem"), given.whole("last")
+    before = given.whole("in_channels")
+    parts: dict[str, int] = {}
+    if stem:
+        parts["stem"] = style.conv(before, stem, given.whole("stem_kernel"))
+        before = stem
+    sizes: list[int] = []
+    for number, (after, depth, expansion) in enumerate(zip(channels, depths, expansions, strict=True)):
+        image = number == 0 and not stem
+        first = _block(style, before, after, expansion, strided=number > 0, image=image)
+        sizes.append(first + (depth - 1) * _block(style, after, after, expansion) if depth > 1 else first)
+        before = after
+    parts[f"{len(sizes)} stages"] = sum(sizes)
+    if last:
+        parts["last convolution"] = style.conv(before, last, 1)
+        before = last
+    if convnext:
+        parts["final norm"] = layers.layer_norm(before)
+    parts["output head"] = layers.dense(before, given.whole("classes"))
+    others = [size for name, size in parts.items() if name not in ("stem", f"{len(sizes)} stages")]
+    return result("convnet", parts, [(1, size) for size in (parts.get("stem", 0), *sizes, *others)])
+
+
+def _block(
+    style: _Style, before: int, after: int, expansion: int, *, strided: bool = False, image: bool = False
+) -> int:
+    """One block; ``image``: its first convolution sees the image's channels, which groups seldom divide."""
+    first_groups = 1 if image else style.groups
+    project = style.conv(before, after, 1) if strided or before != after else 0
+    match style.block:
+        case "plain":
+            return style.conv(before, after, style.kernel, first_groups)
+        case "depthwise":
+            return style.conv(before, before, style.kernel, before) + style.conv(before, after, 1)
+        case "basic":
+            first = style.conv(before, after, style.kernel, first_groups)
+            return first + style.conv(after, after, style.kernel, style.groups) + project
+        case "bottleneck":
+            if after % expansion:
+                raise ValueError(f"expansion = {expansion} must divide {after} channels")
+            inner = after // expansion
+            return (
+                style.conv(before, inner, 1)
+                + style.conv(inner, inner, style.kernel, style.groups)
+                + style.conv(inner, after, 1)
+                + project
+            )
+        case "inverted":
+            inner = before * expansion
+            widen = style.conv(before, inner, 1) if expansion > 1 else 0
+            return widen + style.conv(inner, inner, style.kernel, inner) + style.conv(inner, after, 1)
+        case _:
+            return _convnext_block(style.kernel, before, after, expansion, strided)
+
+
+def _convnext_block(kernel: int, before: int, after: int, expansion: int, strided: bool) -> int:
+    """Depthwise convolution, norm, two linear layers and a scale a channel; before a new stage norm and 2x2."""
+    down = 0
+    if strided or before != after:
+        down = layers.layer_norm(before) + layers.conv(before, after, 2)
+    depthwise = layers.conv(after, after, kernel, groups=after) + layers.layer_norm(after)
+    return down + depthwise + layers.mlp(after, expansion * after) + after
