@@ -307,11 +307,14 @@ def decode(line: bytes) -> Any:
 class Plan:
     """Everything a child needs, written beside its journal as ``<id>.plan.json``.
 
-    ``workload`` is {"source", "args"}; relative paths in it start from ``folder``.
-    ``batch`` is {"micro", "accumulate", "length" (None or int), "tokens" (None or entry name), "remainder"}.
+    ``workload`` is {"source", "args", "frozen" (patterns of names)}; relative paths in it start from ``folder``.
+    ``batch`` is {"micro", "accumulate", "length" (None or int), "tokens" (None or entry name), "remainder",
+    "weight_by" ("micro-batch" or "tokens")}.
     ``optimizer`` is {"name", "implementation", "args", "clip_norm"}; ``step`` is {"compile", "checkpoint"}.
     ``quality`` is {"metric", "direction", "target", "batches"}.
-    ``extra`` holds what one task needs alone (checkpoint path, gradient reference, ...).
+    ``extra`` holds "scheduler" (None or {"name", "args", "steps"}) and what one task needs alone (checkpoint path,
+    gradient reference, ...); inventory: "placement" {"ranks", "strategy"}, "backward" (one real backward if the
+    model is small).
     """
 
     id: str

@@ -8,8 +8,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
+from . import adapt, iteration, optimizers, workload
 from . import device as devices
-from . import iteration, optimizers, workload
 from .faults import TaskError
 from .setting import Setting
 from .tracker import storages
@@ -32,6 +32,8 @@ class Session:
         self.accumulate = plan.batch.get("accumulate", 1)
         self.length = plan.batch.get("length")
         self.clip_norm = plan.optimizer.get("clip_norm")
+        self.by_tokens = plan.batch.get("weight_by") == "tokens"
+        """Whether the losses of micro-batches are weighted by their counted labels."""
         self.workload = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
         if plan.step.get("compile"):
             raise TaskError(
@@ -45,12 +47,20 @@ class Session:
         self._enter("build", None)
         built = self.workload.build()
         refuse_unfinished(built)
+        frozen = plan.workload.get("frozen") or ()
+        adapt.freeze(built, frozen)
+        adapt.refuse_untrained(built, frozen)
         self.model = self.setting.prepare(built).to(self.device.torch_device)
         recompute(self.model, plan.step.get("checkpoint") or ())
         self.model.train()
         report.enter("optimizer")
         self._enter("optimizer", None)
-        self.optimizer, self.scheduler = optimizers.build(plan.optimizer, self.workload, self.model)
+        scheduler = plan.extra.get("scheduler")
+        self.optimizer, self.scheduler = optimizers.build(
+            plan.optimizer, self.workload, self.model, scheduler, plan.folder
+        )
+        self.scheduler_steps: int = (scheduler or {}).get("steps") or 1
+        """Scheduler steps after an optimizer step that was not skipped."""
         torch.manual_seed(plan.seed + 1)
         self.run = iteration.Run(self, self._on_phase)
         self.index = 0
@@ -65,6 +75,12 @@ class Session:
     def observe(self, enter: Enter) -> None:
         """Tell phases of the coming iterations to ``enter(phase, micro)``."""
         self._enter = enter
+
+    def step_refused(self, optimizer: Any, error: BaseException) -> Optional[TaskError]:
+        """The sentence for an optimizer of the spec that cannot step; None for one of the workload's own."""
+        if optimizer is not self.optimizer or self.workload.has("optimizer"):
+            return None
+        return optimizers.step_refused(self.plan.optimizer["name"], error)
 
     def host_batches(self) -> Iterator[Any]:
         """The next ``accumulate`` micro-batches on the host, made one at a time; counts tokens as it goes."""

@@ -20,6 +20,7 @@ from tui.project.fingerprint import spec_hash
 from tui.project.ids import new_id
 from tui.project.load import Project
 from tui.project.measured import Environment, Measured
+from tui.project.model import Spec
 
 KEEP_SHOWN = 64
 """Iterations kept in the project for the traces on the screen."""
@@ -76,17 +77,23 @@ def plan(
     device = context.device
     name = "cpu" if device is None or device.kind == "cpu" else f"cuda:{device.id}"
     fields: dict[str, Any] = {"precision": spec.precision.use, "device": name, **more}
+    fields["extra"] = _extra(spec, task) | fields.get("extra", {})
     return Plan(
         id=id,
         task=task,
         journal=str(context.journal_path(id)),
-        workload={"source": workload.source, "args": dict(workload.args)},
+        workload={
+            "source": workload.source,
+            "args": dict(workload.args),
+            "frozen": list(workload.frozen),
+        },
         batch={
             "micro": micro if micro is not None else batch.micro,
             "accumulate": accumulate if accumulate is not None else batch.accumulate,
             "length": length if length is not None else longest,
             "tokens": batch.tokens,
             "remainder": batch.remainder,
+            "weight_by": batch.weight_by,
         },
         optimizer=dataclasses.asdict(workload.optimizer),
         step={"compile": workload.step.compile, "checkpoint": list(workload.step.checkpoint)},
@@ -95,6 +102,17 @@ def plan(
         nice=context.options.nice,
         **fields,
     )
+
+
+def _extra(spec: Spec, task: str) -> dict[str, Any]:
+    """What every plan of ``task`` has in ``extra``."""
+    scheduler = spec.workload.scheduler
+    extra: dict[str, Any] = {"scheduler": None if scheduler is None else dataclasses.asdict(scheduler)}
+    if task == "inventory":
+        placement = spec.placement
+        extra["placement"] = {"ranks": placement.ranks, "strategy": placement.strategy}
+        extra["backward"] = True
+    return extra
 
 
 def environment(context: Context, outcomes: Sequence[Outcome]) -> tuple[str, Environment | None]:
