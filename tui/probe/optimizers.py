@@ -119,7 +119,8 @@ def _flags(cls: Callable[..., Any], name: str, kind: str) -> Dict[str, bool]:
         raise TaskError(
             "workload",
             "%s has no %s implementation" % (name, kind),
-            hint="%s.implementation can be %s" % (KEY, " or ".join(have)),
+            hint="%s.implementation can be %s"
+            % (KEY, " or ".join(filter(None, (", ".join(have[:-1]), have[-1])))),
         )
     return FLAGS[kind]
 

@@ -108,7 +108,7 @@ def follow(scheduler: Any, times: int) -> None:
         for _ in range(times):
             scheduler.step()
     except ValueError as error:
-        if "total_steps" in one_line(error) or "total number of steps" in one_line(error):
+        if "total steps" in one_line(error):
             raise TaskError(
                 "workload",
                 "%s has come to its end: %s" % (type(scheduler).__name__, one_line(error)),
