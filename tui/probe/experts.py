@@ -1,0 +1,63 @@
+"""How many elements work on one token: with experts, fewer than there are."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import Any, Dict, Optional
+
+from .identity import Holdings
+
+_LOOKS_ROUTED = re.compile(r"(^|_)(moe|experts?)(_|\d|$)|experts$", re.IGNORECASE)
+_CLASS_ROUTED = re.compile(r"moe|experts", re.IGNORECASE)
+
+
+def active(found: Holdings, routed: Optional[Dict[str, Any]], unknown: Dict[str, str]) -> Optional[int]:
+    """Elements that work on one token: all of them, less the experts that a token is not sent to.
+
+    Args:
+        found: what the model holds.
+        routed: {"modules": dotted pattern of the routed experts, in which ``*`` stands for one part of a name,
+            "total": experts of a layer, "used": those that a token is sent to}; several experts may be one
+            parameter. None: nothing says.
+        unknown: gets the reason when the answer is None.
+    """
+    total = found.elements
+    if routed is None:
+        name = looks_routed(found)
+        if name is None:
+            return total
+        unknown["active_parameters"] = "%s looks like experts, and nothing says how many a token uses" % name
+        return None
+    pattern, all_of_them, used = str(routed["modules"]), int(routed["total"]), int(routed["used"])
+    size = sum(one.elements for one in found.parameters if any(_below(name, pattern) for name in one.names))
+    if not size:
+        unknown["active_parameters"] = "no parameter is of the experts %s" % pattern
+        return None
+    if not 0 < used <= all_of_them or size * (all_of_them - used) % all_of_them:
+        unknown["active_parameters"] = "{:,} elements of {} are not {} equal experts with {} in use".format(
+            size, pattern, all_of_them, used
+        )
+        return None
+    return total - size * (all_of_them - used) // all_of_them
+
+
+def _below(name: str, pattern: str) -> bool:
+    """Whether the parameter ``name`` is one that ``pattern`` names, or below a module that it names."""
+    parts, wanted = name.split("."), pattern.split(".")
+    return len(parts) >= len(wanted) and all(fnmatchcase(a, b) for a, b in zip(parts, wanted))
+
+
+def looks_routed(found: Holdings) -> Optional[str]:
+    """The first module with parameters whose own name or class speaks of experts, None without one."""
+    holding = set()
+    for path in {one.path for one in found.parameters}:
+        while path and path not in holding:
+            holding.add(path)
+            path = path.rpartition(".")[0]
+    for path, module in found.modules:
+        last = path.rpartition(".")[2]
+        spoken = _LOOKS_ROUTED.search(last) or _CLASS_ROUTED.search(type(module).__name__)
+        if path and spoken and "shared" not in last and path in holding:
+            return path
+    return None
