@@ -143,8 +143,8 @@ def _add(
         if one is None or id(one) in taken:
             continue
         taken.add(id(one))
-        form = packed.of_parameter(one, module)
         part = partitioned.of_parameter(one, divided)
+        form = packed.of_parameter(one, module) if part is None else None
         if part is not None:
             parameters.append(_part(one, names[id(one)], path, part))
         elif form is not None:

@@ -70,8 +70,8 @@ def inner_tensors(tensor: torch.Tensor, prefix: str = "") -> List[Tuple[str, tor
         return [(prefix, tensor)]
     found = []
     for name in flatten()[0]:
-        inner = getattr(tensor, name)
-        if inner is not None:
+        inner = getattr(tensor, name, None)
+        if isinstance(inner, torch.Tensor):
             found += inner_tensors(inner, "%s.%s" % (prefix, name) if prefix else name)
     return found
 
