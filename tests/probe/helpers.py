@@ -20,12 +20,13 @@ MLP = {"inputs": 4, "hidden": [8], "outputs": 2}
 
 
 def plan(task: str, source: str = "mlp", args: Any = None, folder: Any = "", **more: Any) -> Plan:
-    """A plan of ``task``; ``micro``, ``accumulate``, ``length``, ``checkpoint`` and ``clip`` are shorthands."""
+    """A plan of ``task``; ``micro``, ``accumulate``, ``length``, ``weight_by``, ``clip`` ... are shorthands."""
     batch = {
         "micro": more.pop("micro", 4),
         "accumulate": more.pop("accumulate", 1),
         "length": more.pop("length", None),
         "tokens": more.pop("tokens", None),
+        "weight_by": more.pop("weight_by", "micro-batch"),
     }
     optimizer = {**ADAMW, "clip_norm": more.pop("clip", None), **more.pop("optimizer", {})}
     step = {"compile": False, "checkpoint": more.pop("checkpoint", [])}
