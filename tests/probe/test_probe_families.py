@@ -47,7 +47,7 @@ def test_a_wrong_argument_is_one_sentence(name, args, sentence, hint):
 
 
 def test_an_argument_far_from_all_lists_what_there_is():
-    assert complain("mlp", zzz=1).hint == "it has bias, hidden, inputs, outputs"
+    assert complain("mlp", zzz=1).hint == "it has activation, bias, dropout, hidden, inputs, norm, outputs"
 
 
 def test_channels_that_the_groups_do_not_divide_are_refused():

@@ -84,7 +84,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_an_unknown_source_says_what_there_is(tmp_path):
-    assert "decoder, mlp, convnet" in refused(workload.load, "resnet", {}, str(tmp_path)).sentence
+    assert "decoder, encoder, mlp, convnet" in refused(workload.load, "resnet", {}, str(tmp_path)).sentence
 
 
 def test_an_import_that_fails_is_named_with_file_and_line(tmp_path):

@@ -30,12 +30,16 @@ class Workload:
         args: Dict[str, Any],
         origin: str,
         groups: Optional[Dict[str, str]] = None,
+        experts: Optional[Dict[str, Any]] = None,
     ) -> None:
         self.functions = functions
         self.args = args
         self.origin = origin
         """What is named in sentences: ``workload.py``, ``decoder``."""
         self.groups = groups
+        self.experts = experts
+        """{"modules": dotted pattern of the routed experts, "total": experts of a layer, "used": those that a token is
+        sent to}; None: not said.  A source that learns it from the model says it once ``build`` has been called."""
 
     def has(self, name: str) -> bool:
         """Whether the source defines this function itself."""
@@ -235,7 +239,7 @@ def _family(name: str, args: Dict[str, Any]) -> Workload:
     def batch(n: int, index: int, split: str, length: Optional[int] = None) -> Any:
         return family.batch(n, index, split, length, cfg)
 
-    return Workload({"build": build, "batch": batch}, cfg, name, family.GROUPS)
+    return Workload({"build": build, "batch": batch}, cfg, name, family.GROUPS, families.routed(family, cfg))
 
 
 def _python_file(path: str, name: Optional[str], args: Dict[str, Any]) -> Workload:

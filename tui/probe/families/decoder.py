@@ -1,19 +1,20 @@
 """A decoder-only transformer, GPT- or Llama-like by its arguments, and a token stream to train it on.
 
-Shapes: B samples, T tokens, C width, V vocabulary, H heads, K key and value heads, D head_dim.
+Shapes: B samples, T tokens, C width, V vocabulary.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Dict, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..faults import TaskError
-from . import tokens
+from . import lora, norms, tokens
+from .arguments import Arguments, refuse
+from .blocks import MLP, Block, initialise
+from .mixture import Experts
 
 DEFAULTS = {
     "layers": 4,
@@ -32,89 +33,29 @@ DEFAULTS = {
     "tied": True,
     "dropout": 0.0,
     "attention": "sdpa",
+    "qk_norm": False,
+    "post_norms": False,
+    "experts": 0,
+    "top_k": 2,
+    "expert_hidden": None,
+    "shared_experts": 0,
+    "shared_gate": False,
+    "dense_layers": 0,
+    "rope_base": 10000.0,
+    "lora_rank": 0,
+    "lora_targets": ["qkv", "proj"],
 }
-
-
-def _norm(cfg: Dict[str, Any], width: int) -> nn.Module:
-    if cfg["norm"] == "rmsnorm":
-        return nn.RMSNorm(width)
-    return nn.LayerNorm(width, bias=cfg["bias"])
-
-
-def rotate(x_BHTD: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Rotary positions: pairs of channels turned by an angle that grows with the position."""
-    half = x_BHTD.shape[-1] // 2
-    places = torch.arange(x_BHTD.shape[-2], device=x_BHTD.device, dtype=torch.float32)
-    speeds = base ** (-torch.arange(half, device=x_BHTD.device, dtype=torch.float32) / half)
-    angles = torch.outer(places, speeds)
-    cos, sin = angles.cos().to(x_BHTD.dtype), angles.sin().to(x_BHTD.dtype)
-    first, second = x_BHTD[..., :half], x_BHTD[..., half:]
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-
-
-class Attention(nn.Module):
-    """Causal self-attention with grouped queries."""
-
-    def __init__(self, cfg: Dict[str, Any]) -> None:
-        super().__init__()
-        self.heads, self.kv_heads, self.head_dim = cfg["heads"], cfg["kv_heads"], cfg["head_dim"]
-        self.rotary = cfg["positions"] == "rotary"
-        self.eager = cfg["attention"] == "eager"
-        self.dropout = cfg["dropout"]
-        width, rows = cfg["width"], (self.heads + 2 * self.kv_heads) * self.head_dim
-        self.qkv = nn.Linear(width, rows, bias=cfg["qkv_bias"])
-        self.proj = nn.Linear(self.heads * self.head_dim, width, bias=cfg["bias"])
-
-    def forward(self, x_BTC: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) to (B, T, C)."""
-        B, T, _ = x_BTC.shape
-        parts = self.qkv(x_BTC).view(B, T, -1, self.head_dim).transpose(1, 2)
-        q, k, v = parts.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        if self.rotary:
-            q, k = rotate(q), rotate(k)
-        if self.kv_heads != self.heads:
-            k = k.repeat_interleave(self.heads // self.kv_heads, dim=1)
-            v = v.repeat_interleave(self.heads // self.kv_heads, dim=1)
-        drop = self.dropout if self.training else 0.0
-        if self.eager:
-            score = q @ k.transpose(-2, -1) / math.sqrt(self.head_dim)
-            hidden = torch.ones(T, T, dtype=torch.bool, device=q.device).triu(1)
-            score = score.masked_fill(hidden, float("-inf")).softmax(dim=-1)
-            out = F.dropout(score, drop, self.training) @ v
-        else:
-            out = F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=True)
-        return self.proj(out.transpose(1, 2).reshape(B, T, -1))
-
-
-class MLP(nn.Module):
-    """Two matrices with GELU, or three with a SiLU gate."""
-
-    def __init__(self, cfg: Dict[str, Any]) -> None:
-        super().__init__()
-        self.gate = nn.Linear(cfg["width"], cfg["hidden"], bias=cfg["bias"]) if cfg["gated"] else None
-        self.up = nn.Linear(cfg["width"], cfg["hidden"], bias=cfg["bias"])
-        self.down = nn.Linear(cfg["hidden"], cfg["width"], bias=cfg["bias"])
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) to (B, T, C)."""
-        if self.gate is None:
-            return self.down(F.gelu(self.up(x)))
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
-class Block(nn.Module):
-    """Attention and MLP, each after a norm and added to its input."""
-
-    def __init__(self, cfg: Dict[str, Any]) -> None:
-        super().__init__()
-        self.norm1, self.attn = _norm(cfg, cfg["width"]), Attention(cfg)
-        self.norm2, self.mlp = _norm(cfg, cfg["width"]), MLP(cfg)
-        self.drop = nn.Dropout(cfg["dropout"])
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(B, T, C) to (B, T, C)."""
-        x = x + self.drop(self.attn(self.norm1(x)))
-        return x + self.drop(self.mlp(self.norm2(x)))
+ARGUMENTS = Arguments(
+    "decoder",
+    DEFAULTS,
+    optional={"kv_heads": int, "head_dim": int, "hidden": int, "qkv_bias": bool, "expert_hidden": int},
+    choices={
+        "norm": ("layernorm", "rmsnorm"),
+        "positions": ("learned", "rotary"),
+        "attention": ("sdpa", "eager"),
+        "lora_targets": lora.TARGETS,
+    },
+)
 
 
 class Decoder(nn.Module):
@@ -125,19 +66,12 @@ class Decoder(nn.Module):
         self.wte = nn.Embedding(cfg["vocab"], cfg["width"])
         self.wpe = nn.Embedding(cfg["context"], cfg["width"]) if cfg["positions"] == "learned" else None
         self.drop = nn.Dropout(cfg["dropout"])
-        self.blocks = nn.ModuleList(Block(cfg) for _ in range(cfg["layers"]))
-        self.norm = _norm(cfg, cfg["width"])
+        self.blocks = nn.ModuleList(_block(cfg, place) for place in range(cfg["layers"]))
+        self.norm = norms.make(cfg)
         self.head = nn.Linear(cfg["width"], cfg["vocab"], bias=False)
-        self.apply(self._initialise)
+        self.apply(initialise)
         if cfg["tied"]:
             self.head.weight = self.wte.weight
-
-    @staticmethod
-    def _initialise(module: torch.nn.Module) -> None:
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            nn.init.normal_(module.weight, std=0.02)
-        if isinstance(module, nn.Linear) and module.bias is not None:
-            nn.init.zeros_(module.bias)
 
     def forward(self, ids_BT: torch.Tensor, labels_BT: Optional[torch.Tensor] = None) -> torch.Tensor:
         """See the class."""
@@ -150,42 +84,81 @@ class Decoder(nn.Module):
         logits_BTV = self.head(self.norm(x))
         if labels_BT is None:
             return logits_BTV
-        return F.cross_entropy(logits_BTV.flatten(0, 1).float(), labels_BT.flatten(), ignore_index=-100)
+        return F.cross_entropy(
+            logits_BTV.flatten(0, 1).float(), labels_BT.flatten(), ignore_index=tokens.NO_LABEL
+        )
+
+
+def _block(cfg: Dict[str, Any], place: int) -> Block:
+    routed = cfg["experts"] and place >= cfg["dense_layers"]
+    mlp = Experts(cfg) if routed else MLP(cfg, cfg["hidden"])
+    return Block({**cfg, "norm_first": True}, mlp, causal=True)
 
 
 def resolve(cfg: Dict[str, Any]) -> Dict[str, Any]:
-    """``cfg`` with the defaults that depend on other arguments filled in; impossible shapes are refused."""
+    """``cfg`` with the defaults that depend on other arguments filled in; impossible shapes are refused.
+
+    Raises:
+        TaskError: arguments that contradict one another.
+    """
     cfg = dict(cfg)
     cfg["kv_heads"] = cfg["kv_heads"] or cfg["heads"]
     if cfg["head_dim"] is None and cfg["width"] % cfg["heads"]:
-        raise TaskError(
-            "workload",
+        refuse(
             "workload.args.width (%d) is not a multiple of heads (%d)" % (cfg["width"], cfg["heads"]),
-            hint="change one of them, or set head_dim",
+            "change one of them, or set head_dim",
         )
     cfg["head_dim"] = cfg["head_dim"] or cfg["width"] // cfg["heads"]
     cfg["hidden"] = cfg["hidden"] or 4 * cfg["width"]
+    cfg["expert_hidden"] = cfg["expert_hidden"] or cfg["hidden"]
     cfg["qkv_bias"] = cfg["bias"] if cfg["qkv_bias"] is None else cfg["qkv_bias"]
-    for key, choices in (
-        ("norm", ("layernorm", "rmsnorm")),
-        ("positions", ("learned", "rotary")),
-        ("attention", ("sdpa", "eager")),
-    ):
-        if cfg[key] not in choices:
-            raise TaskError(
-                "workload", "workload.args.%s must be %s, got %r" % (key, " or ".join(choices), cfg[key])
-            )
     if cfg["heads"] % cfg["kv_heads"]:
-        raise TaskError(
-            "workload",
-            "workload.args.heads (%d) is not a multiple of kv_heads (%d)" % (cfg["heads"], cfg["kv_heads"]),
+        refuse(
+            "workload.args.heads (%d) is not a multiple of kv_heads (%d)" % (cfg["heads"], cfg["kv_heads"])
         )
+    if cfg["positions"] == "rotary" and cfg["head_dim"] % 2:
+        refuse(
+            "workload.args.head_dim (%d) is odd, and rotary positions turn channels in pairs"
+            % cfg["head_dim"],
+            "set an even head_dim, or width to an even multiple of heads",
+        )
+    _check_experts(cfg)
     return cfg
 
 
+def _check_experts(cfg: Dict[str, Any]) -> None:
+    if cfg["experts"] and cfg["top_k"] > cfg["experts"]:
+        refuse(
+            "workload.args.top_k (%d) is more than experts (%d)" % (cfg["top_k"], cfg["experts"]),
+            "a token cannot use more experts than there are: lower top_k",
+        )
+    if cfg["shared_experts"] and not cfg["experts"]:
+        refuse(
+            "workload.args.shared_experts (%d) stand beside routed experts, and experts is 0"
+            % cfg["shared_experts"],
+            "set experts, or hidden for a plain MLP",
+        )
+    if cfg["shared_gate"] and not cfg["shared_experts"]:
+        refuse("workload.args.shared_gate needs shared_experts", "set shared_experts to 1 or more")
+    if cfg["dense_layers"] > cfg["layers"]:
+        refuse(
+            "workload.args.dense_layers (%d) is more than layers (%d)" % (cfg["dense_layers"], cfg["layers"])
+        )
+
+
 def build(cfg: Dict[str, Any]) -> Decoder:
-    """The model."""
-    return Decoder(resolve(cfg))
+    """The model of a resolved ``cfg``; with lora_rank only its adapters are trained."""
+    model = Decoder(cfg)
+    if cfg["lora_rank"]:
+        lora.adapt(model, cfg["lora_rank"], cfg["lora_targets"])
+    return model
+
+
+def experts(cfg: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+    """See ``families.routed``."""
+    if not cfg["experts"] or cfg["dense_layers"] >= cfg["layers"]:
+        return None
+    return {"modules": "blocks.*.mlp.experts", "total": cfg["experts"], "used": cfg["top_k"]}
 
 
 def batch(
@@ -194,10 +167,9 @@ def batch(
     """ids and labels, int64 (n, length) each; length defaults to the context."""
     steps: int = length or cfg["context"]
     if cfg["positions"] == "learned" and steps > cfg["context"]:
-        raise TaskError(
-            "workload",
+        refuse(
             "length %d is longer than workload.args.context (%d)" % (steps, cfg["context"]),
-            hint="lower workload.batch.length or raise the context",
+            "lower workload.batch.length or raise the context",
         )
     stream = tokens.sequences(n, steps, cfg["vocab"], index, split)
     return {"ids_BT": stream[:, :-1].contiguous(), "labels_BT": stream[:, 1:].contiguous()}

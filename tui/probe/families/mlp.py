@@ -5,31 +5,62 @@ Shapes: B samples, I inputs, O outputs.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any, Dict, Optional
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-DEFAULTS = {"inputs": 64, "hidden": [256, 256], "outputs": 8, "bias": True}
+from .arguments import Arguments
+
+DEFAULTS = {
+    "inputs": 64,
+    "hidden": [256, 256],
+    "outputs": 8,
+    "bias": True,
+    "norm": "none",
+    "activation": "relu",
+    "dropout": 0.0,
+}
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "tanh": torch.tanh}
+NORMS = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
+ARGUMENTS = Arguments(
+    "mlp",
+    DEFAULTS,
+    optional={},
+    choices={"norm": ("none", *NORMS), "activation": tuple(ACTIVATIONS)},
+)
 
 
 class Perceptron(nn.Module):
-    """(B, I) and targets (B, O) to the mean squared error."""
+    """(B, I) and targets (B, O) to the mean squared error; a hidden layer is linear, norm, activation, dropout."""
 
     def __init__(self, cfg: Dict[str, Any]) -> None:
         super().__init__()
         widths = [cfg["inputs"], *cfg["hidden"], cfg["outputs"]]
-        self.layers = nn.ModuleList(
-            nn.Linear(a, b, bias=cfg["bias"]) for a, b in zip(widths[:-1], widths[1:])
-        )
+        layers = [nn.Linear(a, b, bias=cfg["bias"]) for a, b in zip(widths[:-1], widths[1:])]
+        self.layers = nn.ModuleList([*(_normed(one, cfg["norm"]) for one in layers[:-1]), layers[-1]])
+        self.activation = ACTIVATIONS[cfg["activation"]]
+        self.dropout = cfg["dropout"]
 
     def forward(self, x: torch.Tensor, target: Optional[torch.Tensor] = None) -> torch.Tensor:
         """See the class; without a target the outputs (B, O)."""
         for layer in self.layers[:-1]:
-            x = F.relu(layer(x))
+            x = F.dropout(self.activation(layer(x)), self.dropout, self.training)
         x = self.layers[-1](x)
         return x if target is None else F.mse_loss(x.float(), target)
+
+
+def _normed(layer: nn.Linear, norm: str) -> nn.Module:
+    if norm == "none":
+        return layer
+    return nn.Sequential(OrderedDict(linear=layer, norm=NORMS[norm](layer.out_features)))
+
+
+def resolve(cfg: Dict[str, Any]) -> Dict[str, Any]:
+    """``cfg``: nothing follows from other arguments."""
+    return cfg
 
 
 def build(cfg: Dict[str, Any]) -> Perceptron:
