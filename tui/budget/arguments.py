@@ -29,6 +29,8 @@ class Argument:
     """Of kind "choice" one of these, of kind "names" any of these."""
     least: int = 1
     """Of whole numbers, alone and in lists."""
+    most: int | None = None
+    """Of a whole number; None: as large as you like."""
     least_items: int = 0
     required: bool = False
 
@@ -64,9 +66,14 @@ class Argument:
                     raise ValueError(f"{self.name} must be a number above 0, got {shown(value)}")
 
     def _whole(self, value: object) -> None:
-        if not is_whole(value) or cast("int", value) < self.least:
-            kind = "a whole number or a list of them," if self.kind == "whole or wholes" else "a whole number"
-            raise ValueError(f"{self.name} must be {kind} of at least {self.least}, got {shown(value)}")
+        if is_whole(value) and self.least <= cast("int", value) and not self._too_large(cast("int", value)):
+            return
+        kind = "a whole number or a list of them," if self.kind == "whole or wholes" else "a whole number"
+        limits = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        raise ValueError(f"{self.name} must be {kind} {limits}, got {shown(value)}")
+
+    def _too_large(self, value: int) -> bool:
+        return self.most is not None and value > self.most
 
     def _wholes(self, value: object) -> None:
         if not isinstance(value, (list, tuple)):
@@ -123,6 +130,11 @@ class Arguments:
             if value is not None or (one.name in given and one.default is not None):
                 one.refuse(value)
             self._values[one.name] = one.default if value is None else value
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Every argument as given or by default; None: it follows from others."""
+        return dict(self._values)
 
     def __contains__(self, name: str) -> bool:
         return self._values[name] is not None

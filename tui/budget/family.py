@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tui.budget import layers
 from tui.budget.arguments import Argument, Arguments
+from tui.budget.worked import Term, term
 
 LORA_TARGETS = ("qkv", "proj", "gate", "up", "down")
 """Linear layers of a transformer block that can have an adapter."""
@@ -27,6 +28,8 @@ class Formula:
     """Elements that work on one token: total without the experts that it is not sent to."""
     embedding: int = 0
     """Of total: tables that are looked up or projected onto the vocabulary (token, position, segment, untied head)."""
+    terms: tuple[Term, ...] = ()
+    """The parts with the formula of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,27 @@ class Adapters:
     rank: int
     """0: none."""
     targets: tuple[str, ...]
+    """A name that a block has no layer of is without effect."""
 
-    def dense(self, name: str, inputs: int, outputs: int, bias: bool = True) -> int:
-        """The linear layer ``name`` with its adapter, if it has one."""
-        adapter = layers.lora(self.rank, inputs, outputs) if self.rank and name in self.targets else 0
-        return layers.dense(inputs, outputs, bias) + adapter
+    def attention(self, width: int, rows: int, inner: int) -> list[Term]:
+        """Those of the projection of (rows, width) to queries, keys and values, and of the one of (width, inner)."""
+        found: list[Term] = []
+        for target, inputs, outputs in (("qkv", width, rows), ("proj", inner, width)):
+            if self.rank and target in self.targets:
+                size = layers.lora(self.rank, inputs, outputs)
+                numbers = {"lora_rank": self.rank, "in": inputs, "out": outputs}
+                found.append(term(f"adapter of {target}", "lora_rank x (in + out)", size, **numbers))
+        return found
 
-    def mlp(self, width: int, hidden: int, gated: bool, bias: bool) -> int:
-        """The MLP of a block with its adapters."""
-        gate = self.dense("gate", width, hidden, bias) if gated else 0
-        return gate + self.dense("up", width, hidden, bias) + self.dense("down", hidden, width, bias)
+    def mlp(self, width: int, hidden: int, gated: bool) -> int:
+        """Those of one MLP; its matrices all have the same two sides."""
+        return self.matrices(gated) * layers.lora(self.rank, width, hidden)
+
+    def matrices(self, gated: bool) -> int:
+        """How many matrices of an MLP have one."""
+        if not self.rank:
+            return 0
+        return sum(name in self.targets for name in (("gate", "up", "down") if gated else ("up", "down")))
 
 
 LORA_ARGUMENTS = (
@@ -54,37 +68,71 @@ LORA_ARGUMENTS = (
 )
 
 
-def adapters(given: Arguments, gated: bool) -> Adapters:
-    """The adapters that ``LORA_ARGUMENTS`` ask for.
+def adapters(given: Arguments) -> Adapters:
+    """The adapters that ``LORA_ARGUMENTS`` ask for."""
+    return Adapters(given.whole("lora_rank"), given.words("lora_targets"))
 
-    Raises:
-        ValueError: one on the gate of an MLP that has none.
-    """
-    found = Adapters(given.whole("lora_rank"), given.words("lora_targets"))
-    if found.rank and "gate" in found.targets and not gated:
-        raise ValueError('lora_targets names "gate", but the MLP has no gate')
+
+def mlp_terms(
+    name: str, width: int, hidden: int, *, gated: bool, bias: bool, adapted: Adapters, experts: int = 0
+) -> list[Term]:
+    """The MLP of a block, or ``experts`` of them, as one line, and their adapters as another."""
+    inner, adapter_count = "expert_hidden" if experts else "hidden", adapted.matrices(gated)
+    text = f"{3 if gated else 2} x width x {inner}"
+    text += f" + {'2 x ' if gated else ''}{inner} + width" if bias else ""
+    low_rank = f"{adapter_count} x lora_rank x (width + {inner})"
+    if experts:
+        text, low_rank = f"experts x ({text})", f"experts x {low_rank}"
+    numbers = {"width": width, inner: hidden, "experts": experts, "lora_rank": adapted.rank}
+    times = experts or 1
+    found = [term(name, text, times * layers.mlp(width, hidden, gated, bias), **numbers)]
+    if adapter_count:
+        size = times * adapted.mlp(width, hidden, gated)
+        found.append(term(f"adapters of {name}", low_rank, size, **numbers))
     return found
 
 
-def result(
-    family: str,
-    parts: Mapping[str, int],
-    terms: Sequence[tuple[int, int]],
+def attention_term(
+    width: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
     *,
-    inactive: int = 0,
-    embedding: int = 0,
+    qkv_bias: bool,
+    out_bias: bool,
+    qk_norm: bool,
+) -> Term:
+    """Attention with grouped queries as one line; raises ValueError for heads that do not fit each other."""
+    size = layers.attention(
+        width, heads, kv_heads, head_dim, qkv_bias=qkv_bias, out_bias=out_bias, qk_norm=qk_norm
+    )
+    rows = "(heads + 2 x kv_heads) x head_dim"
+    text = f"width x {rows} + heads x head_dim x width"
+    text += f" + {rows}" if qkv_bias else ""
+    text += " + width" if out_bias else ""
+    text += " + 2 x head_dim" if qk_norm else ""
+    return term("attention", text, size, width=width, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
+
+
+def total(terms: Sequence[Term]) -> int:
+    """The sum of the terms' values."""
+    return sum(one.value for one in terms)
+
+
+def result(
+    family: str, terms: Sequence[Term], text: Sequence[str | int], *, inactive: int = 0, embedding: int = 0
 ) -> Formula:
-    """The formula whose total is that of its parts.
+    """The formula whose parts are ``terms``.
 
     Args:
         family: its name.
-        parts: elements by part.
-        terms: (how often, elements) of the arithmetic; those of 0 elements are not written.
+        terms: one for every part.
+        text: summands of the arithmetic, those of 0 elements are not written.
         inactive: elements of experts that one token is not sent to.
         embedding: elements of tables.
     """
-    total = sum(parts.values())
-    if total != sum(times * size for times, size in terms):
-        raise AssertionError(f"{family}: the parts and the arithmetic differ")
-    text = " + ".join(f"{times} x {size:,}" if times != 1 else f"{size:,}" for times, size in terms if size)
-    return Formula(family, total, dict(parts), text or "0", total - inactive, embedding)
+    parts = {one.name: one.value for one in terms}
+    written = " + ".join(f"{one:,}" if isinstance(one, int) else one for one in text if one)
+    return Formula(
+        family, total(terms), parts, written or "0", total(terms) - inactive, embedding, tuple(terms)
+    )

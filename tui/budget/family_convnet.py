@@ -12,7 +12,8 @@ from typing import Any
 
 from tui.budget import layers
 from tui.budget.arguments import Argument, Arguments
-from tui.budget.family import Formula, result
+from tui.budget.family import Formula, result, total
+from tui.budget.worked import Term, term
 
 BLOCKS = ("plain", "depthwise", "basic", "bottleneck", "inverted", "convnext")
 EXPANSION = {"bottleneck": 4, "inverted": 6, "convnext": 4}
@@ -54,21 +55,24 @@ class _Style:
     norm_groups: int
 
     def conv(self, inputs: int, outputs: int, kernel: int, groups: int = 1) -> int:
-        """A convolution and its norm; it has a bias only where no norm follows."""
+        """A convolution and its norm; it has a bias only where no batch or group norm follows."""
         if self.norm == "group" and outputs % self.norm_groups:
             raise ValueError(f"norm_groups = {self.norm_groups} must divide {outputs} channels")
         size = layers.conv(inputs, outputs, kernel, groups=groups, bias=self.norm in ("none", "layer"))
         return size + (0 if self.norm == "none" else layers.layer_norm(outputs))
 
+    def conv_term(self, name: str, inputs: int, outputs: int, kernel: int) -> Term:
+        """A square convolution and its norm outside of the stages."""
+        more = {"none": " + out", "layer": " + out + 2 x out"}.get(self.norm, " + 2 x out")
+        size = self.conv(inputs, outputs, kernel)
+        numbers = {"in": inputs, "out": outputs, "kernel": kernel}
+        return term(name, f"out x in x kernel x kernel{more}", size, **numbers)
+
 
 def formula(args: Mapping[str, Any]) -> Formula:
     """Stem, stages, last convolution, norm and head; raises ValueError with a sentence for wrong arguments."""
     given = Arguments("convnet", args, ARGUMENTS)
-    channels, block = given.wholes("channels"), given.word("block")
-    depths = given.wholes("depths") or (1,) * len(channels)
-    if len(depths) != len(channels):
-        raise ValueError(f"depths must have one number for each of {len(channels)} stages, got {len(depths)}")
-    expansions = given.each("expansion", len(channels), EXPANSION.get(block, 1))
+    block, stem, last = given.word("block"), given.whole("stem"), given.whole("last")
     convnext = block == "convnext"
     style = _Style(
         block,
@@ -77,27 +81,44 @@ def formula(args: Mapping[str, Any]) -> Formula:
         "layer" if convnext else given.word("norm"),
         given.whole("norm_groups"),
     )
-    stem, last = given.whole("stem"), given.whole("last")
     before = given.whole("in_channels")
-    parts: dict[str, int] = {}
-    if stem:
-        parts["stem"] = style.conv(before, stem, given.whole("stem_kernel"))
-        before = stem
-    sizes: list[int] = []
-    for number, (after, depth, expansion) in enumerate(zip(channels, depths, expansions, strict=True)):
-        image = number == 0 and not stem
-        first = _block(style, before, after, expansion, strided=number > 0, image=image)
-        sizes.append(first + (depth - 1) * _block(style, after, after, expansion) if depth > 1 else first)
-        before = after
-    parts[f"{len(sizes)} stages"] = sum(sizes)
+    parts = [style.conv_term("stem", before, stem, given.whole("stem_kernel"))] if stem else []
+    stages = _stages(style, given, stem or before)
+    sizes = " + ".join(f"{one.value:,}" for one in stages)
+    parts.append(Term(f"{len(stages)} stages", "sum of the stages", sizes, total(stages), tuple(stages)))
+    text = [*(one.value for one in parts[:-1]), sizes]
+    width = given.wholes("channels")[-1]
+    after: list[Term] = []
     if last:
-        parts["last convolution"] = style.conv(before, last, 1)
-        before = last
+        after.append(style.conv_term("last convolution", width, last, 1))
+        width = last
     if convnext:
-        parts["final norm"] = layers.layer_norm(before)
-    parts["output head"] = layers.dense(before, given.whole("classes"))
-    others = [size for name, size in parts.items() if name not in ("stem", f"{len(sizes)} stages")]
-    return result("convnet", parts, [(1, size) for size in (parts.get("stem", 0), *sizes, *others)])
+        after.append(term("final norm", "2 x width", layers.layer_norm(width), width=width))
+    classes = given.whole("classes")
+    head = layers.dense(width, classes)
+    after.append(term("output head", "width x classes + classes", head, width=width, classes=classes))
+    return result("convnet", [*parts, *after], [*text, *(one.value for one in after)])
+
+
+def _stages(style: _Style, given: Arguments, before: int) -> list[Term]:
+    """Every stage as its first block, which changes the shape, and the others, which are alike."""
+    channels = given.wholes("channels")
+    depths = given.wholes("depths") or (1,) * len(channels)
+    if len(depths) != len(channels):
+        raise ValueError(f"depths must have one number for each of {len(channels)} stages, got {len(depths)}")
+    expansions = given.each("expansion", len(channels), EXPANSION.get(style.block, 1))
+    found: list[Term] = []
+    for number, (after, depth, expansion) in enumerate(zip(channels, depths, expansions, strict=True), 1):
+        image = number == 1 and not given.whole("stem")
+        first = _block(style, before, after, expansion, strided=number > 1, image=image)
+        numbers, text, size = {"first": first}, "first", first
+        if depth > 1:
+            block = _block(style, after, after, expansion)
+            numbers |= {"depth": depth, "block": block}
+            text, size = "first + (depth - 1) x block", first + (depth - 1) * block
+        found.append(term(f"stage {number}", text, size, **numbers))
+        before = after
+    return found
 
 
 def _block(

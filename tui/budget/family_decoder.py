@@ -11,7 +11,17 @@ from typing import Any
 
 from tui.budget import layers
 from tui.budget.arguments import Argument, Arguments
-from tui.budget.family import LORA_ARGUMENTS, Adapters, Formula, adapters, result
+from tui.budget.family import (
+    LORA_ARGUMENTS,
+    Adapters,
+    Formula,
+    adapters,
+    attention_term,
+    mlp_terms,
+    result,
+    total,
+)
+from tui.budget.worked import Term, term
 
 ARGUMENTS = (
     Argument("layers", "whole", 4, "blocks"),
@@ -46,66 +56,105 @@ ARGUMENTS = (
 def formula(args: Mapping[str, Any]) -> Formula:
     """Embeddings, blocks, norm and head; raises ValueError with a sentence for wrong arguments."""
     given = Arguments("decoder", args, ARGUMENTS)
-    count, width = given.whole("layers"), given.whole("width")
-    vocab, learned = given.whole("vocab"), given.word("positions") == "learned"
-    dense, sparse, inactive = _blocks(given, width)
-    first = min(count, given.whole("dense_layers")) if given.whole("experts") else count
-    head = 0 if given.flag("tied") else layers.dense(width, vocab, bias=False)
-    parts = {"token embedding": layers.embedding(vocab, width)}
-    if learned:
-        parts["position embedding"] = layers.embedding(given.whole("context"), width)
-    embedding = sum(parts.values()) + head
-    parts[f"{count} blocks"] = first * dense + (count - first) * sparse
-    parts["final norm"] = _norm(given, width)
-    parts["output head"] = head
-    others = [(1, size) for name, size in parts.items() if not name.endswith(" blocks")]
-    blocks = [(times, size) for times, size in ((first, dense), (count - first, sparse)) if times]
-    inactive *= count - first
-    return result("decoder", parts, [*blocks, *others], inactive=inactive, embedding=embedding)
+    _check(given)
+    vocab, width = given.whole("vocab"), given.whole("width")
+    tables = [term("token embedding", "vocab x width", vocab * width, vocab=vocab, width=width)]
+    if given.word("positions") == "learned":
+        context = given.whole("context")
+        size = layers.embedding(context, width)
+        tables.append(term("position embedding", "context x width", size, context=context, width=width))
+    blocks, inactive = _blocks(given, width)
+    norm = _norms("final norm", 1, given, width)
+    if given.flag("tied"):
+        head = Term("output head", "tied: is the token embedding", "", 0)
+    else:
+        size = layers.dense(width, vocab, bias=False)
+        head = term("output head", "width x vocab", size, width=width, vocab=vocab)
+    return result(
+        "decoder",
+        [*tables, blocks, norm, head],
+        [blocks.numbers, *(one.value for one in (*tables, norm, head))],
+        inactive=inactive,
+        embedding=total(tables) + head.value,
+    )
 
 
-def _blocks(given: Arguments, width: int) -> tuple[int, int, int]:
-    """Elements of a dense block, of one with experts, and of the latter's that one token leaves out."""
+def _check(given: Arguments) -> None:
+    experts, shared, top_k = given.whole("experts"), given.whole("shared_experts"), given.whole("top_k")
+    count, first = given.whole("layers"), given.whole("dense_layers")
+    if experts and top_k > experts:
+        raise ValueError(f"top_k = {top_k} must be at most experts = {experts}")
+    if shared and not experts:
+        raise ValueError(f"shared_experts = {shared} needs experts, which are 0")
+    if given.flag("shared_gate") and not shared:
+        raise ValueError("shared_gate = true needs shared_experts, which are 0")
+    if first > count:
+        raise ValueError(f"dense_layers = {first} must be at most layers = {count}")
+
+
+def _blocks(given: Arguments, width: int) -> tuple[Term, int]:
+    """All blocks, and of their elements those of experts that one token is not sent to."""
+    count, experts = given.whole("layers"), given.whole("experts")
+    first = given.whole("dense_layers") if experts else count
     gated, bias = given.flag("gated"), given.flag("bias")
     hidden = given.whole("hidden", 4 * width)
-    adapted = adapters(given, gated)
-    norms = (4 if given.flag("post_norms") else 2) * _norm(given, width)
-    around = _attention(given, width, adapted) + norms
-    dense = around + adapted.mlp(width, hidden, gated, bias)
-    experts, shared = given.whole("experts"), given.whole("shared_experts")
-    if not experts:
-        if shared:
-            raise ValueError(f"shared_experts = {shared} needs experts, which are 0")
-        return dense, 0, 0
-    top_k, expert_hidden = given.whole("top_k"), given.whole("expert_hidden", hidden)
-    if top_k > experts:
-        raise ValueError(f"top_k = {top_k} must be at most experts = {experts}")
-    expert = adapted.mlp(width, expert_hidden, gated, bias)
-    sparse = around + layers.dense(width, experts, bias=False) + experts * expert
-    if shared:
-        sparse += adapted.mlp(width, shared * expert_hidden, gated, bias)
-        sparse += width if given.flag("shared_gate") else 0
-    return dense, sparse, (experts - top_k) * expert
+    adapted = adapters(given)
+    around = [
+        *_attention(given, width, adapted),
+        _norms("norms", 4 if given.flag("post_norms") else 2, given, width),
+    ]
+    mlp = mlp_terms("MLP", width, hidden, gated=gated, bias=bias, adapted=adapted)
+    routed, inactive = _experts(given, width, hidden, adapted) if experts else ([], 0)
+    dense, sparse = total(around) + total(mlp), total(around) + total(routed)
+    kinds = [(first, dense, mlp, "block"), (count - first, sparse, routed, "block with experts")]
+    if experts and first:
+        kinds[0] = (first, dense, mlp, "dense block")
+    present = [kind for kind in kinds if kind[0]]
+    inner = (*around, *(one for kind in present for one in kind[2]))
+    symbols = " + ".join(f"layers x {word}" for _, _, _, word in present)
+    numbers = " + ".join(f"{times} x {size:,}" for times, size, _, _ in present)
+    size = first * dense + (count - first) * sparse
+    return Term(f"{count} blocks", symbols, numbers, size, inner), (count - first) * inactive
 
 
-def _attention(given: Arguments, width: int, adapted: Adapters) -> int:
+def _attention(given: Arguments, width: int, adapted: Adapters) -> list[Term]:
     heads = given.whole("heads")
     kv_heads = given.whole("kv_heads", heads)
-    if heads % kv_heads:
-        raise ValueError(f"kv_heads = {kv_heads} must divide heads = {heads}")
     head_dim = given.whole("head_dim", width // heads or 1)
     if head_dim * heads != width and "head_dim" not in given:
         raise ValueError(f"heads = {heads} must divide width = {width}, or head_dim must be given")
+    attention = attention_term(
+        width,
+        heads,
+        kv_heads,
+        head_dim,
+        qkv_bias=given.flag("qkv_bias", given.flag("bias")),
+        out_bias=given.flag("bias"),
+        qk_norm=given.flag("qk_norm"),
+    )
     if given.word("positions") == "rotary" and head_dim % 2:
         raise ValueError(f'head_dim = {head_dim} must be even for positions = "rotary"')
-    bias = given.flag("bias")
     rows = (heads + 2 * kv_heads) * head_dim
-    projections = adapted.dense("qkv", width, rows, given.flag("qkv_bias", bias))
-    projections += adapted.dense("proj", heads * head_dim, width, bias)
-    return projections + (2 * layers.rms_norm(head_dim) if given.flag("qk_norm") else 0)
+    return [attention, *adapted.attention(width, rows, heads * head_dim)]
 
 
-def _norm(given: Arguments, width: int) -> int:
-    if given.word("norm") == "rmsnorm":
-        return layers.rms_norm(width)
-    return layers.layer_norm(width, given.flag("bias"))
+def _experts(given: Arguments, width: int, hidden: int, adapted: Adapters) -> tuple[list[Term], int]:
+    """Router, experts and shared ones of a layer, and the elements that one token leaves out."""
+    experts, shared = given.whole("experts"), given.whole("shared_experts")
+    gated, bias = given.flag("gated"), given.flag("bias")
+    inner = given.whole("expert_hidden", hidden)
+    routed = mlp_terms("experts", width, inner, gated=gated, bias=bias, adapted=adapted, experts=experts)
+    size = layers.dense(width, experts, bias=False)
+    found = [term("router", "width x experts", size, width=width, experts=experts), *routed]
+    if shared:
+        found += mlp_terms("shared experts", width, shared * inner, gated=gated, bias=bias, adapted=adapted)
+    if given.flag("shared_gate"):
+        found.append(term("shared gate", "width", width, width=width))
+    return found, total(routed) // experts * (experts - given.whole("top_k"))
+
+
+def _norms(name: str, count: int, given: Arguments, width: int) -> Term:
+    rms = given.word("norm") == "rmsnorm"
+    one = layers.rms_norm(width) if rms else layers.layer_norm(width, given.flag("bias"))
+    factors = ([str(count)] if count > 1 else []) + (["2"] if one > width else [])
+    return term(name, " x ".join([*factors, "width"]), count * one, width=width)

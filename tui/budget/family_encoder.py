@@ -7,7 +7,8 @@ from typing import Any
 
 from tui.budget import layers
 from tui.budget.arguments import Argument, Arguments
-from tui.budget.family import LORA_ARGUMENTS, Formula, adapters, result
+from tui.budget.family import LORA_ARGUMENTS, Formula, adapters, mlp_terms, result, total
+from tui.budget.worked import Term, term
 
 ARGUMENTS = (
     Argument("inputs", "choice", "tokens", "what it reads", choices=("tokens", "patches")),
@@ -38,68 +39,93 @@ ARGUMENTS = (
 )
 
 
+EMBEDDINGS = ("token embedding", "position embedding", "segment embedding")
+
+
 def formula(args: Mapping[str, Any]) -> Formula:
     """Embeddings, blocks and head; raises ValueError with a sentence for wrong arguments."""
     given = Arguments("encoder", args, ARGUMENTS)
     tokens = given.word("inputs") == "tokens"
     count, width = given.whole("layers"), given.whole("width")
-    norm_first = given.flag("norm_first", not tokens)
-    parts = _token_parts(given, width) if tokens else _patch_parts(given, width)
-    embedding = sum(size for name, size in parts.items() if name in EMBEDDINGS)
+    before = _token_parts(given, width) if tokens else _patch_parts(given, width)
     if given.flag("embedding_norm", tokens):
-        parts["embedding norm"] = layers.layer_norm(width)
+        before.append(_norm("embedding norm", width))
     block = _block(given, width)
-    parts[f"{count} blocks"] = count * block
-    if norm_first:
-        parts["final norm"] = layers.layer_norm(width)
+    size = total(block)
+    blocks = term(f"{count} blocks", "layers x block", count * size, tuple(block), layers=count, block=size)
+    after = [_norm("final norm", width)] if given.flag("norm_first", not tokens) else []
     if given.flag("pooler"):
-        parts["pooler"] = layers.dense(width, width)
-    parts["output head"], table = _head(given, width, tokens)
-    others = [(1, size) for name, size in parts.items() if not name.endswith(" blocks")]
-    return result("encoder", parts, [(count, block), *others], embedding=embedding + table)
+        after.append(term("pooler", "width x width + width", layers.dense(width, width), width=width))
+    head, table = _head(given, width, tokens)
+    others = [*before, *after, head]
+    return result(
+        "encoder",
+        [*before, blocks, *after, head],
+        [blocks.numbers, *(one.value for one in others)],
+        embedding=table + sum(one.value for one in before if one.name in EMBEDDINGS),
+    )
 
 
-EMBEDDINGS = ("token embedding", "position embedding", "segment embedding")
+def _norm(name: str, width: int) -> Term:
+    return term(name, "2 x width", layers.layer_norm(width), width=width)
 
 
-def _token_parts(given: Arguments, width: int) -> dict[str, int]:
-    parts = {
-        "token embedding": layers.embedding(given.whole("vocab"), width),
-        "position embedding": layers.embedding(given.whole("context"), width),
-    }
-    if segments := given.whole("segments"):
-        parts["segment embedding"] = layers.embedding(segments, width)
-    return parts
+def _token_parts(given: Arguments, width: int) -> list[Term]:
+    return [
+        term(
+            f"{name} embedding",
+            f"{count} x width",
+            given.whole(count) * width,
+            **{count: given.whole(count)},
+            width=width,
+        )
+        for name, count in (("token", "vocab"), ("position", "context"), ("segment", "segments"))
+        if given.whole(count)
+    ]
 
 
-def _patch_parts(given: Arguments, width: int) -> dict[str, int]:
-    size, patch, class_token = given.whole("size"), given.whole("patch"), given.flag("class_token")
+def _patch_parts(given: Arguments, width: int) -> list[Term]:
+    size, patch, channels = given.whole("size"), given.whole("patch"), given.whole("in_channels")
     if size % patch:
         raise ValueError(f"patch = {patch} must divide size = {size}")
-    parts = {"patch embedding": layers.conv(given.whole("in_channels"), width, patch)}
-    if class_token:
-        parts["class token"] = width
-    parts["position embedding"] = layers.embedding((size // patch) ** 2 + class_token, width)
+    text = "width x in_channels x patch x patch + width"
+    convolution = layers.conv(channels, width, patch)
+    parts = [term("patch embedding", text, convolution, width=width, in_channels=channels, patch=patch)]
+    more = ""
+    if given.flag("class_token"):
+        parts.append(term("class token", "width", width, width=width))
+        more = " + 1"
+    side = size // patch
+    places = side * side + bool(more)
+    text = f"(side x side{more}) x width"
+    parts.append(term("position embedding", text, layers.embedding(places, width), side=side, width=width))
     return parts
 
 
-def _block(given: Arguments, width: int) -> int:
-    heads = given.whole("heads")
+def _block(given: Arguments, width: int) -> list[Term]:
+    heads, hidden = given.whole("heads"), given.whole("hidden", 4 * width)
     if width % heads:
         raise ValueError(f"heads = {heads} must divide width = {width}")
-    adapted = adapters(given, gated=False)
-    attention = adapted.dense("qkv", width, 3 * width) + adapted.dense("proj", width, width)
-    mlp = adapted.mlp(width, given.whole("hidden", 4 * width), gated=False, bias=True)
-    return attention + mlp + 2 * layers.layer_norm(width)
+    adapted = adapters(given)
+    attention = layers.attention(width, heads)
+    return [
+        term("attention", "4 x width x width + 4 x width", attention, width=width),
+        *adapted.attention(width, 3 * width, width),
+        *mlp_terms("MLP", width, hidden, gated=False, bias=True, adapted=adapted),
+        term("norms", "2 x 2 x width", 2 * layers.layer_norm(width), width=width),
+    ]
 
 
-def _head(given: Arguments, width: int, tokens: bool) -> tuple[int, int]:
-    """Elements of the head, and of these the ones that are a table of the vocabulary."""
+def _head(given: Arguments, width: int, tokens: bool) -> tuple[Term, int]:
+    """The head, and of its elements the ones that are a table of the vocabulary."""
     if given.word("head", "mlm" if tokens else "classify") == "classify":
-        return layers.dense(width, given.whole("classes")), 0
+        classes = given.whole("classes")
+        size = layers.dense(width, classes)
+        return term("output head", "width x classes + classes", size, width=width, classes=classes), 0
     if not tokens:
         raise ValueError('head = "mlm" predicts tokens and needs inputs = "tokens"')
     vocab = given.whole("vocab")
     table = 0 if given.flag("tied") else layers.embedding(vocab, width)
-    transform = layers.dense(width, width) + layers.layer_norm(width)
-    return transform + table + vocab, table
+    text = "width x width + width + 2 x width + vocab" + (" + vocab x width" if table else "")
+    size = layers.dense(width, width) + layers.layer_norm(width) + vocab + table
+    return term("output head", text, size, width=width, vocab=vocab), table

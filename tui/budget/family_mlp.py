@@ -8,7 +8,8 @@ from typing import Any
 
 from tui.budget import layers
 from tui.budget.arguments import Argument, Arguments
-from tui.budget.family import Formula, result
+from tui.budget.family import Formula, result, total
+from tui.budget.worked import Term, term
 
 ARGUMENTS = (
     Argument("inputs", "whole", 64, "features of a sample"),
@@ -24,12 +25,14 @@ ARGUMENTS = (
 def formula(args: Mapping[str, Any]) -> Formula:
     """Layers with their norms; raises ValueError with a sentence for wrong arguments."""
     given = Arguments("mlp", args, ARGUMENTS)
-    hidden, bias = given.wholes("hidden"), given.flag("bias")
+    hidden, bias, norm = given.wholes("hidden"), given.flag("bias"), given.word("norm") != "none"
     widths = [given.whole("inputs"), *hidden, given.whole("outputs")]
-    sizes = [layers.dense(before, after, bias) for before, after in pairwise(widths)]
-    if given.word("norm") != "none":
-        sizes = [
-            size + norm
-            for size, norm in zip(sizes, [*(layers.layer_norm(width) for width in hidden), 0], strict=True)
-        ]
-    return result("mlp", {f"{len(sizes)} layers": sum(sizes)}, [(1, size) for size in sizes])
+    found: list[Term] = []
+    for number, (before, after) in enumerate(pairwise(widths), 1):
+        normed = norm and number <= len(hidden)
+        text = "inputs x outputs" + (" + outputs" if bias else "") + (" + 2 x outputs" if normed else "")
+        size = layers.dense(before, after, bias) + (layers.layer_norm(after) if normed else 0)
+        found.append(term(f"layer {number}", text, size, inputs=before, outputs=after))
+    sizes = " + ".join(f"{one.value:,}" for one in found)
+    part = Term(f"{len(found)} layers", "sum of the layers", sizes, total(found), tuple(found))
+    return result("mlp", [part], [sizes])

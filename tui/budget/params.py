@@ -57,9 +57,8 @@ def defaults(family: str) -> dict[str, Any]:
     >>> defaults("mlp")["hidden"]
     [256, 256]
     """
-    return {
-        one.name: list(cast("tuple[Any, ...]", one.default))
-        if isinstance(one.default, tuple)
-        else one.default
-        for one in ARGUMENTS[family]
-    }
+    found: dict[str, Any] = {}
+    for one in ARGUMENTS[family]:
+        value: Any = one.default
+        found[one.name] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value
+    return found
