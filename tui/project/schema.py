@@ -11,6 +11,8 @@ from typing import Any
 from tui import units
 from tui.errors import ProjectError
 from tui.probe.protocol import PHASES, REQUESTED_ROWS, SETTINGS
+from tui.project.aliases import ALIASES
+from tui.project.check_workload import check_workload
 from tui.project.decode import Rules, closest, hints_of, names
 from tui.project.keys import Place, join, quote
 from tui.project.measured import Measured
@@ -55,40 +57,9 @@ AT_LEAST_ONE = (
     "budget.job",
 )
 
-_ALIASES = {
-    "micro_batch": "workload.batch.micro",
-    "micro_batch_size": "workload.batch.micro",
-    "batch_size": "workload.batch.micro",
-    "per_device_train_batch_size": "workload.batch.micro",
-    "grad_accum": "workload.batch.accumulate",
-    "gradient_accumulation": "workload.batch.accumulate",
-    "gradient_accumulation_steps": "workload.batch.accumulate",
-    "accumulation": "workload.batch.accumulate",
-    "seq_len": "workload.batch.length",
-    "seqlen": "workload.batch.length",
-    "sequence_length": "workload.batch.length",
-    "max_length": "workload.batch.length.max",
-    "model": "workload.source",
-    "lr": "workload.optimizer.args.lr",
-    "learning_rate": "workload.optimizer.args.lr",
-    "betas": "workload.optimizer.args.betas",
-    "weight_decay": "workload.optimizer.args.weight_decay",
-    "grad_clip": "workload.optimizer.clip_norm",
-    "max_grad_norm": "workload.optimizer.clip_norm",
-    "gradient_checkpointing": "workload.step.checkpoint",
-    "world_size": "placement.ranks",
-    "gpus": "placement.ranks",
-    "dtype": "precision.use",
-    "amp": "precision.use",
-    "memory": "budget.job",
-    "limit": "budget.job",
-}
-"""What other tools call our keys."""
-
 _SOURCE = re.compile(
     r"[^\x00-\x1f:]+\.py(:[A-Za-z_][A-Za-z0-9_]*)?|[^\x00-\x1f:]+\.json|(timm|torchvision):[A-Za-z0-9_.-]+"
 )
-_CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*([.:][A-Za-z_]\w*)")
 _DEVICE = re.compile(r"auto|cpu|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
@@ -115,7 +86,7 @@ def _elsewhere() -> dict[str, str]:
     """Aliases, and every name that only one of our tables has."""
     found = list(_index(Spec))
     seen = [name for name, _ in found]
-    return {name: key for name, key in found if seen.count(name) == 1} | _ALIASES
+    return {name: key for name, key in found if seen.count(name) == 1} | dict(ALIASES)
 
 
 SPEC_RULES = Rules(
@@ -150,6 +121,7 @@ def check_spec(spec: Spec, place: Place) -> None:
     _check_names(spec, place)
     if spec.workload.batch.length is not None:
         _check_length(spec.workload.batch.length, place)
+    check_workload(spec, place, FAMILIES)
     _check_compare(spec.precision.compare, place)
     _check_budget(spec.budget, place)
 
@@ -175,8 +147,8 @@ def _check_choice(
 
 
 def _check_names(spec: Spec, place: Place) -> None:
-    """The three texts that name code or a device."""
-    source, optimizer, device = spec.workload.source, spec.workload.optimizer.name, spec.environment.device
+    """The texts that name a model or a device."""
+    source, device = spec.workload.source, spec.environment.device
     if source not in FAMILIES and not _SOURCE.fullmatch(source):
         meant = closest(source, FAMILIES)
         raise ProjectError(
@@ -184,12 +156,6 @@ def _check_names(spec: Spec, place: Place) -> None:
             "timm:NAME or torchvision:NAME",
             where=place.at("workload.source"),
             hint=f"did you mean {meant}?" if meant else "write one of them",
-        )
-    if not _CLASS.fullmatch(optimizer):
-        raise ProjectError(
-            f'workload.optimizer.name = "{optimizer}" is not the name of a class',
-            where=place.at("workload.optimizer.name"),
-            hint='write it in full, such as "torch.optim.AdamW" or "module:Class"',
         )
     if not _DEVICE.fullmatch(device):
         raise ProjectError(

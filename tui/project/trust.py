@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,14 @@ from typing import Any
 
 from tui.errors import ProjectError
 from tui.project import atomic
+from tui.project.check_workload import scheduler_names
 from tui.project.fingerprint import file_sha256, source_file
 from tui.project.load import Project
 from tui.project.lock import hold
 from tui.project.paths import state_folder
 
-OWN_OPTIMIZERS = "torch.optim."
-"""Classes below it come with torch; every other one is somebody's code."""
+TORCH = re.compile(r"torch\.optim[.:].+")
+"""Optimizers and schedulers that come with torch; every other class is somebody's code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Runs:
 
 
 def what_runs(project: Project) -> tuple[Runs, ...]:
-    """Everything of the project's own that a measurement would run; () for a family with torch's optimizer.
+    """Everything of the project's own that a measurement would run; () for a family with what torch has.
 
     Raises:
         ProjectError: a workload file is missing or cannot be read.
@@ -51,8 +53,9 @@ def what_runs(project: Project) -> tuple[Runs, ...]:
     named = source_file(project)
     if named is not None and named.suffix == ".py":
         found.append(Runs("workload.source", workload.source, file_sha256(named, project, "workload.source")))
-    if not workload.optimizer.name.startswith(OWN_OPTIMIZERS):
-        found.append(_optimizer(project, workload.optimizer.name))
+    for key, name in (("workload.optimizer.name", workload.optimizer.name), *scheduler_names(workload)):
+        if not TORCH.fullmatch(name):
+            found.append(_class(project, key, name))
     if environment.python is not None:
         files = [project.folder / Path(environment.python).expanduser()]
         found.append(_named(project, "environment.python", environment.python, files, is_python=False))
@@ -112,10 +115,14 @@ def _unknown(project: Project) -> list[Runs]:
     return [one for one in runs if kept.get(one.key) != one.mark()]
 
 
-def _optimizer(project: Project, name: str) -> Runs:
+def _class(project: Project, key: str, name: str) -> Runs:
+    """The class ``name``: the files of its module in the project's folder, and those of the packages around it."""
     module = name.partition(":")[0] if ":" in name else name.rpartition(".")[0]
-    path = project.folder.joinpath(*module.split("."))
-    return _named(project, "workload.optimizer.name", name, [path.with_suffix(".py"), path / "__init__.py"])
+    path, files = project.folder, list[Path]()
+    for part in module.split("."):
+        path = path / part
+        files.append(path / "__init__.py")
+    return _named(project, key, name, [*files, path.with_suffix(".py")])
 
 
 def _named(project: Project, key: str, text: str, files: list[Path], is_python: bool = True) -> Runs:
