@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from tui.project.measured import Environment, Probe
 from tui.project.model import Spec
+from tui.report.batch_text import frozen
 from tui.report.envelope import Document, Source
 from tui.report.json_values import Missing, known
 
@@ -21,8 +22,8 @@ def environment_facts(source: Source, environment: str) -> Document | Missing:
 
 def assumptions(spec: Spec, probe: Probe) -> list[Document]:
     """What a measurement takes for granted, each with why; a list of {what, value, because}."""
-    optimizer = spec.workload.optimizer
-    step = spec.workload.step
+    workload = spec.workload
+    optimizer, step = workload.optimizer, workload.step
     said = [
         ("seed", "0", "every measurement starts from the same weights and batches"),
         ("gradients", "set to None before each iteration", "torch's default"),
@@ -36,6 +37,10 @@ def assumptions(spec: Spec, probe: Probe) -> list[Document]:
         ),
         ("optimizer implementation", optimizer.implementation, "workload.optimizer"),
         ("activation checkpointing", ", ".join(step.checkpoint) or "none", "workload.step.checkpoint"),
+        ("loss of micro-batches", f"weighted by {workload.batch.weight_by}", "workload.batch.weight_by"),
+        ("remainder of an epoch", workload.batch.remainder, "no step is larger than the one measured"),
+        ("scheduler", workload.scheduler.name if workload.scheduler else "none", "workload.scheduler"),
+        ("frozen parameters", frozen(spec), "workload.frozen"),
         ("nice", str(probe.nice), "--nice"),
     ]
     if probe.length is not None:

@@ -9,9 +9,11 @@ from tui.budget.ledger import probe_verdict
 from tui.project.fingerprint import spec_hash
 from tui.project.load import Project
 from tui.project.measured import Operating
+from tui.project.model import Spec
 from tui.report import markdown_evidence as evidence
 from tui.report import markdown_memory as memory
 from tui.report import sentences
+from tui.report.batch_text import batch_semantics
 from tui.report.envelope import Source
 from tui.report.lines import clean
 from tui.report.markdown_text import escaped, fenced
@@ -128,18 +130,24 @@ def _configuration(source: Source, found: Operating | None) -> list[str]:
     heading = "## Operating configuration" if found else "## Configuration asked for, not validated"
     if found is None:
         text = project_toml(source.spec)
-        return [heading, "", *fenced(text, "toml")]
+        return [heading, "", *fenced(text, "toml"), "", *_batch(source.spec)]
     probe = source.measured.probe[found.probe]
     place = source.measured.environment.get(found.environment)
     settings = place.allocator if place and place.allocator else "default"
-    lines = [heading, "", *fenced(project_toml(as_run(source.spec, probe)), "toml"), ""]
+    ran = as_run(source.spec, probe)
+    lines = [heading, "", *fenced(project_toml(ran), "toml"), ""]
     lines.append(
         f"A whole project: save it beside its workload and run it. Allocator settings: {clean(settings)}."
     )
     if found.micro_batch_tested:
         batches = ", ".join(str(one) for one in found.micro_batch_tested)
         lines.append(f"Micro-batches that were run and fit: {batches}; between them nothing was run.")
-    return [*lines, "", *_fallback(source, found)]
+    return [*lines, "", *_batch(ran), "", *_fallback(source, found)]
+
+
+def _batch(spec: Spec) -> list[str]:
+    """What the batch means, a sentence a point."""
+    return [f"* {escaped(one)}" for one in batch_semantics(spec)]
 
 
 def _fallback(source: Source, found: Operating) -> list[str]:

@@ -21,6 +21,11 @@ def as_run(spec: Spec, probe: Probe) -> Spec:
         kept = length if length and length.max == probe.length else None
         length = kept or LengthSpec(max=probe.length)
     ran = replace(batch, micro=probe.micro_batch, accumulate=probe.accumulate, length=length)
+    samples = ran.micro * ran.accumulate * spec.placement.ranks
+    if ran.global_batch is not None:
+        ran = replace(ran, global_batch=samples)
+    if ran.dataset is not None and ran.remainder == "drop" and ran.dataset < samples:
+        ran = replace(ran, dataset=None)  # a file that says both is refused: an epoch would have no step
     return replace(
         spec,
         workload=replace(spec.workload, batch=ran),
