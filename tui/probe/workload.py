@@ -16,7 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from . import families
-from .faults import TaskError, place
+from .faults import TaskError, is_out_of_memory, one_line, place
 
 FUNCTIONS = ("build", "batch", "loss", "optimizer", "metric", "loader", "shard", "step")
 
@@ -223,11 +223,32 @@ def load(source: str, args: Dict[str, Any], folder: str) -> Workload:
         from . import huggingface
 
         return huggingface.load(full, args)
+    if path in ("timm", "torchvision"):
+        from . import model_zoo
+
+        return model_zoo.load(source, args)
     raise TaskError(
         "workload",
-        "workload.source = %r is not a FILE.py, a CONFIG.json or a family (%s)"
+        "workload.source = %r is not a FILE.py, a CONFIG.json, timm:NAME, torchvision:NAME or a family (%s)"
         % (source, ", ".join(families.NAMES)),
     )
+
+
+def attempt(make: Callable[[], torch.nn.Module], what: str, where: str = "") -> torch.nn.Module:
+    """The module that ``make`` gives; what a package's own code refuses is the workload's fault, not ours.
+
+    On the meta device errors are left as they are: there they may mean no more than that it needs values.
+
+    Raises:
+        TaskError: it cannot be built, with the package's own words.
+    """
+    try:
+        return make()
+    except Exception as error:
+        if isinstance(error, TaskError) or is_out_of_memory(error) or torch.empty(0).is_meta:
+            raise
+        said = "%s cannot be built: %s: %s" % (what, type(error).__name__, one_line(error))
+        raise TaskError("workload", said, where=where) from error
 
 
 def _family(name: str, args: Dict[str, Any]) -> Workload:
