@@ -28,6 +28,7 @@ COMMANDS = (
     "runs",
     "stop",
     "snapshot",
+    "calc",
     "doctor",
 )
 
@@ -155,6 +156,7 @@ def _commands() -> argparse.ArgumentParser:
         "read a torch.cuda memory snapshot",
         lambda one: one.add_argument("file", type=Path),
     )
+    _add(commands, "calc", _calc, "the calculators by themselves: params, batch", _calc_args)
     _add(commands, "doctor", _doctor, "what was found here, and what to do about it", _doctor_args)
     return parser
 
@@ -250,6 +252,12 @@ def _new_args(parser: argparse.ArgumentParser) -> None:
         default="decoder",
         help="decoder | mlp | convnet | FILE.py[:NAME] | CONFIG.json",
     )
+
+
+def _calc_args(parser: argparse.ArgumentParser) -> None:
+    from tui.commands import calc_arguments
+
+    calc_arguments.add(parser)
 
 
 def _doctor_args(parser: argparse.ArgumentParser) -> None:
@@ -367,6 +375,12 @@ def _snapshot(given: argparse.Namespace) -> int:
     from tui.commands.snapshot import snapshot
 
     return snapshot(given.file, given.json)
+
+
+def _calc(given: argparse.Namespace) -> int:
+    from tui.commands.calc import calc
+
+    return calc(given, _output(given))
 
 
 def _doctor(given: argparse.Namespace) -> int:

@@ -145,8 +145,13 @@ class Arguments:
         return otherwise if value is None else value
 
     def wholes(self, name: str) -> tuple[int, ...]:
-        """A list of whole numbers; empty where the default is None."""
-        return tuple(self._values[name] or ())
+        """A list of whole numbers, one where a number stands for it; empty where the default is None."""
+        value = self._values[name]
+        return (value,) if is_whole(value) else tuple(value or ())
+
+    def is_one(self, name: str) -> bool:
+        """Whether one number stands where a list may."""
+        return is_whole(self._values[name])
 
     def each(self, name: str, count: int, otherwise: int) -> tuple[int, ...]:
         """A whole number for each of ``count`` stages: one number is for all of them.

@@ -16,7 +16,19 @@ from tui.budget.family import Formula, result, total
 from tui.budget.worked import Term, term
 
 BLOCKS = ("plain", "depthwise", "basic", "bottleneck", "inverted", "convnext")
+GROUPED = ("plain", "basic", "bottleneck")
 EXPANSION = {"bottleneck": 4, "inverted": 6, "convnext": 4}
+
+WHAT_A_BLOCK_IS = {
+    "plain": "in to out with groups",
+    "depthwise": "every channel by itself, then 1x1 in to out",
+    "basic": "in to out, then out to out, both with groups",
+    "bottleneck": "1x1 in to inner, inner to inner with groups, 1x1 inner to out; inner = out / expansion",
+    "inverted": "1x1 in to inner unless expansion = 1, every channel by itself, 1x1 inner to out; "
+    "inner = in x expansion",
+    "convnext": "every channel by itself, layer norm, out to inner to out, scale; inner = out x expansion",
+}
+"""Convolutions of ``kernel`` sides unless 1x1; a norm after each but in convnext."""
 
 ARGUMENTS = (
     Argument("channels", "wholes", (32, 64, 128), "outputs of each stage", least_items=1),
@@ -82,6 +94,7 @@ def formula(args: Mapping[str, Any]) -> Formula:
         given.whole("norm_groups"),
     )
     before = given.whole("in_channels")
+    _check(style, given, stem or before)
     parts = [style.conv_term("stem", before, stem, given.whole("stem_kernel"))] if stem else []
     stages = _stages(style, given, stem or before)
     sizes = " + ".join(f"{one.value:,}" for one in stages)
@@ -98,6 +111,22 @@ def formula(args: Mapping[str, Any]) -> Formula:
     head = layers.dense(width, classes)
     after.append(term("output head", "width x classes + classes", head, width=width, classes=classes))
     return result("convnet", [*parts, *after], [*text, *(one.value for one in after)])
+
+
+def _check(style: _Style, given: Arguments, before: int) -> None:
+    """Refuse what would be without effect, or could not be run."""
+    block, groups, kernel = style.block, style.groups, style.kernel
+    if groups > 1 and block not in GROUPED:
+        raise ValueError(f"groups = {groups} is for {', '.join(GROUPED)} blocks, and block is {block}")
+    if kernel % 2 == 0 and block not in ("plain", "depthwise"):
+        raise ValueError(f"kernel = {kernel} must be odd for {block} blocks")
+    channels, size = given.wholes("channels"), given.whole("size")
+    if block == "convnext":
+        # its convolutions have no padding: each stage that changes channels halves the side
+        halved = len(channels) - (before == channels[0])
+        least = (given.whole("stem_kernel") if given.whole("stem") else 1) * 2**halved
+        if size < least:
+            raise ValueError(f"size = {size} must be at least {least}, by which stem and stages divide it")
 
 
 def _stages(style: _Style, given: Arguments, before: int) -> list[Term]:

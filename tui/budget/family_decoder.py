@@ -99,18 +99,17 @@ def _blocks(given: Arguments, width: int) -> tuple[Term, int]:
     gated, bias = given.flag("gated"), given.flag("bias")
     hidden = given.whole("hidden", 4 * width)
     adapted = adapters(given)
-    around = [
-        *_attention(given, width, adapted),
-        _norms("norms", 4 if given.flag("post_norms") else 2, given, width),
-    ]
-    mlp = mlp_terms("MLP", width, hidden, gated=gated, bias=bias, adapted=adapted)
+    attention = _attention(given, width, adapted)
+    norms = _norms("norms", 4 if given.flag("post_norms") else 2, given, width)
+    around = total(attention) + norms.value
+    mlp = mlp_terms("dense MLP" if experts else "MLP", width, hidden, gated=gated, bias=bias, adapted=adapted)
     routed, inactive = _experts(given, width, hidden, adapted) if experts else ([], 0)
-    dense, sparse = total(around) + total(mlp), total(around) + total(routed)
+    dense, sparse = around + total(mlp), around + total(routed)
     kinds = [(first, dense, mlp, "block"), (count - first, sparse, routed, "block with experts")]
     if experts and first:
         kinds[0] = (first, dense, mlp, "dense block")
     present = [kind for kind in kinds if kind[0]]
-    inner = (*around, *(one for kind in present for one in kind[2]))
+    inner = (*attention, *(one for kind in present for one in kind[2]), norms)
     symbols = " + ".join(f"layers x {word}" for _, _, _, word in present)
     numbers = " + ".join(f"{times} x {size:,}" for times, size, _, _ in present)
     size = first * dense + (count - first) * sparse

@@ -1,0 +1,69 @@
+"""``peakmark calc``: the calculators by themselves; nothing is read, measured or written."""
+
+from __future__ import annotations
+
+import argparse
+
+from tui.budget.arguments import nearest
+from tui.budget.fixed_shapes import Plan
+from tui.budget.kinds import KINDS
+from tui.commands import calc_values
+from tui.commands.output import Output
+from tui.errors import UsageError
+from tui.report import documents_calc, text_calc
+
+
+def calc(given: argparse.Namespace, output: Output) -> int:
+    """Work it out and print it; 1 when a batch does not fit its budget.
+
+    Raises:
+        UsageError: something that is asked for does not exist or cannot be.
+    """
+    if given.calculator == "batch":
+        return _batch(given, output)
+    if given.kind is None:
+        output.answer(text_calc.kinds_lines, documents_calc.kinds_document)
+        return 0
+    return _params(given.kind, given.given, given.list, output)
+
+
+def _params(name: str, words: list[str], only_list: bool, output: Output) -> int:
+    if name not in KINDS:
+        raise UsageError(f"there is no formula of {name}", hint=nearest(name, tuple(KINDS)))
+    kind = KINDS[name]
+    see = f"see: peakmark calc params --list {name}"
+    if only_list:
+        if words:
+            raise UsageError(
+                f"--list takes no values, got {words[0]}", hint=f"leave out --list, or {words[0]}"
+            )
+        output.answer(
+            lambda width: text_calc.kind_lines(kind, width), lambda: documents_calc.kinds_document(name)
+        )
+        return 0
+    args = calc_values.arguments(name, kind.arguments, words, see)
+    try:
+        found = kind.work(args)
+    except ValueError as error:
+        sentence = str(error)
+        raise UsageError(sentence, hint="" if ";" in sentence else see) from None
+    output.answer(
+        lambda width: text_calc.worked_lines(found, args, width),
+        lambda: documents_calc.worked_document(found, kind),
+    )
+    return 0
+
+
+def _batch(given: argparse.Namespace, output: Output) -> int:
+    if given.budget is None and given.batch is None:
+        raise UsageError("nothing is asked", hint="give --budget BYTES, --batch N, or both")
+    plan = Plan(
+        calc_values.tensors(given.tensors),
+        calc_values.size("--fixed", given.fixed),
+        None if given.budget is None else calc_values.size("--budget", given.budget),
+        None if given.batch is None else calc_values.batch(given.batch),
+    )
+    output.answer(
+        lambda width: text_calc.batch_lines(plan, width), lambda: documents_calc.batch_document(plan)
+    )
+    return 1 if plan.short_bytes else 0

@@ -1,0 +1,64 @@
+"""The words of ``peakmark calc``: parsers, and values that are written as text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+KEPT: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+
+
+WITH_VALUE = ("--fixed", "--budget", "--batch")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give ``parser`` the calculators."""
+    kinds = parser.add_subparsers(
+        dest="calculator", metavar="CALCULATOR", required=True, parser_class=_mixed(type(parser))
+    )
+    text = "parameters of a layer or of a whole family: the formula, the numbers put in, the result"
+    params = kinds.add_parser("params", help=text, description=text)
+    params.add_argument(
+        "kind", nargs="?", metavar="KIND", help="dense, conv, attention, decoder, ...; none: list them"
+    )
+    params.add_argument(
+        "given", nargs="*", metavar="NAME=VALUE", help="as width=768, bias=false, depths=3,4,6,3"
+    )
+    params.add_argument("--list", action="store_true", help="list what KIND may be given, with its defaults")
+    text = "the largest batch of samples with fixed shapes under a budget: a planning aid"
+    batch = kinds.add_parser("batch", help=text, description=text)
+    batch.add_argument(
+        "tensors",
+        nargs="+",
+        metavar="NAME=SHAPE:DTYPE*COUNT",
+        help="what a sample has, as logits=1024x50257:fp32*3; *COUNT may be left out",
+    )
+    batch.add_argument(
+        "--fixed", default="0", metavar="BYTES", help="without any sample, as 2.1GiB; default: 0"
+    )
+    batch.add_argument("--budget", metavar="BYTES", help="that all of it has to fit in, as 60GiB")
+    batch.add_argument("--batch", metavar="N", help="also the bytes of a batch of N samples")
+    for one in (params, batch):
+        for option in ("--json", "--plain", "--ascii"):
+            one.add_argument(option, **KEPT)
+        one.add_argument("-q", "--quiet", **KEPT)
+
+
+def _mixed(base: type[argparse.ArgumentParser]) -> type[argparse.ArgumentParser]:
+    """A parser like ``base`` that takes options between its words, where argparse would lose the later words."""
+
+    class Mixed(base):
+        def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  it has overloads
+            self, args: Iterable[str] | None = None, namespace: Any = None
+        ) -> Any:
+            options: list[str] = []
+            words: list[str] = []
+            left = iter(args or ())
+            for one in left:
+                (options if one.startswith("-") else words).append(one)
+                if one in WITH_VALUE and (value := next(left, None)) is not None:
+                    options.append(value)
+            return super().parse_known_args([*options, *words], namespace)
+
+    return Mixed
