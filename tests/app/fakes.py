@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from app.sample import SPEC
 from tui.app.app import PeakmarkApp
-from tui.errors import ProjectError
+from tui.budget.checked import formula_of
+from tui.errors import ProjectError, RunError
 from tui.probe import protocol
+from tui.project.decode import decode
+from tui.project.keys import Place, split
+from tui.project.model import Spec
+from tui.project.schema import SPEC_RULES, check_spec
 
 
 @dataclass
@@ -42,6 +47,8 @@ class FakeSource:
     text: str = "# Report\n\nprocess 14.756 GiB\n"
     known: list[tuple[str, str, str]] = field(default_factory=list)
     print: str = SPEC
+    saved: list[dict[str, Any]] = field(default_factory=list)
+    tree: Any = None
 
     def load(self, path: Path) -> Any:
         if self.project is None:
@@ -101,6 +108,52 @@ class FakeSource:
 
     def edit(self, path: Path) -> str:
         return ""
+
+    def warm(self) -> None:
+        pass
+
+    def check(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        place = Place("h100.toml", {})
+        table = dict(self.written(project))
+        for key, value in changes.items():
+            _put(table, split(key), value)
+        spec = decode(Spec, table, "", place, SPEC_RULES)
+        check_spec(spec, place)
+        return replace(project, spec=spec)
+
+    def save(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        if self.refused is not None:
+            raise self.refused
+        self.saved.append(dict(changes))
+        self.project = self.check(project, changes)
+        return self.project
+
+    def written(self, project: Any) -> Mapping[str, Any]:
+        return _plain(asdict(project.spec))
+
+    def formula(self, project: Any) -> Any:
+        return formula_of(project.spec)
+
+    def modules(self, project: Any) -> Any:
+        if self.tree is None:
+            raise RunError("the module tree of the last count is not on this machine any more")
+        return self.tree
+
+
+def _plain(value: Any) -> Any:
+    """As a file would say it: nothing is None, arrays are lists."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items() if one is not None}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _put(table: Any, parts: tuple[str, ...], value: Any) -> None:
+    for part in parts[:-1]:
+        table = table.setdefault(part, {})
+    if value is None:
+        table.pop(parts[-1], None)
+    else:
+        table[parts[-1]] = value
 
 
 def probe_events(done: int, total: int = 20) -> list[Any]:

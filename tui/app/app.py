@@ -22,6 +22,7 @@ from tui.app.page import STEPS, Cursor, Scene
 from tui.app.running import RunningApp
 from tui.app.screens.overlay import Overlay
 from tui.app.screens.page import PageScreen
+from tui.app.screens.spec import SpecScreen
 from tui.app.screens.step import StepScreen
 from tui.app.source import Source
 from tui.app.steps import marks_of, stale_of
@@ -29,7 +30,7 @@ from tui.errors import PeakmarkError, UsageError
 
 
 def _screen(step: str) -> Any:
-    return lambda: StepScreen(step)
+    return SpecScreen if step == "spec" else lambda: StepScreen(step)
 
 
 def _first() -> PageScreen:
@@ -188,6 +189,28 @@ class PeakmarkApp(RunningApp):
         except PeakmarkError as error:
             self.message = error.sentence()
         self.changed()
+
+    def saved(self, project: Any) -> None:
+        """Show the project as an edit has made it."""
+        self._take(project)
+        self.changed()
+
+    def is_fresh(self) -> bool:
+        """Take in what others wrote to the file; False when it cannot be read any more, which is then said."""
+        self.hush()
+        if self.source.stamp(self.project.path) != self._stamp:
+            self.reload()
+        return not self.message
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action may be done: a colon that is typed into a text opens no palette."""
+        if action == "command_palette" and (self.focused is not None or self._types()):
+            return False
+        return super().check_action(action, parameters)
+
+    def _types(self) -> bool:
+        screen = self.step_screen
+        return isinstance(screen, SpecScreen) and screen.typing
 
     # --- actions
 

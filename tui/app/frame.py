@@ -39,20 +39,23 @@ def place(page: Page, scene: Scene, step: str, width: int, height: int, cursor: 
     if width < LEAST[0] or height < LEAST[1]:
         return Placed(too_small(width, height), cursor)
     picks = [row for section in page.sections for row in section.rows if row.pick]
-    cursor = replace(cursor, row=max(-1, min(cursor.row, len(picks) - 1)))
-    picked = picks[cursor.row] if picks and cursor.row >= 0 else None
+    first, count = page.window or (0, len(picks))
+    cursor = replace(cursor, row=max(-1, min(cursor.row, count - 1)))
+    picked = picks[cursor.row - first] if 0 <= cursor.row - first < len(picks) else None
+    below = message_lines(scene.message, width) or [cut(_detail(page, picked), width)]
+    free = height - 1 - len(below)  # a message of several rows lies over the lowest of the body
     body = _arrange(page.sections, height - _ABOVE - _BELOW, width, picked)
+    if page.typing and any(row is picked for row in body[free - _ABOVE :]):  # never over what is typed
+        body = _arrange(page.sections, free - _ABOVE, width, picked)
     lines = [*strip(scene, step, width), _answer(page, scene, width)]
     lines += [cut(row.line, width) for row in body]
     lines += [line("")] * (height - _BELOW - len(lines))
-    below = message_lines(scene.message, width) or [cut(_detail(page, picked), width)]
-    free = height - 1 - len(below)  # a message of several rows lies over the lowest of the body
-    lines = [*lines[:free], *below, footer(page.keys, width)]
+    lines = [*lines[:free], *below, footer(page.keys, width, typing=page.typing)]
     y = next((at for at, row in enumerate(body, _ABOVE) if row is picked and at < free), None)
     slots = tuple(
         (y, row.slot) for y, row in enumerate(body, _ABOVE) if row.slot and y + row.slot.height <= free
     )
-    return Placed(tuple(lines), cursor, y, picked, len(picks), slots)
+    return Placed(tuple(lines), cursor, y, picked, count, slots)
 
 
 def too_small(width: int, height: int) -> tuple[Text, ...]:
@@ -116,9 +119,12 @@ def _detail(page: Page, picked: Row | None) -> Text:
     return page.detail
 
 
-def footer(keys: tuple[tuple[str, str], ...], width: int) -> Text:
-    """The last row: at most five keys of the screen at 80 columns, then the three that are everywhere."""
-    last = (":", "all"), ("?", "help"), ("q", "quit")
+def footer(keys: tuple[tuple[str, str], ...], width: int, *, typing: bool = False) -> Text:
+    """The last row: at most five keys of the screen at 80 columns, then the three that are everywhere.
+
+    They are left out while keys go into a text.
+    """
+    last = () if typing else ((":", "all"), ("?", "help"), ("q", "quit"))
     tail = sum(len(key) + len(label) + 1 for key, label in last) + 4
     text = line("")
     for key, label in keys if width > 80 else keys[:5]:

@@ -33,6 +33,8 @@ class Cursor:
     """Probe: the id that was opened; "" for the one of the spec's batch."""
     turned: frozenset[str] = frozenset()
     """Names of folds that are not as they were at first."""
+    field: str = ""
+    """Spec: the key of the field; "" before the first move, and below the form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ class Scene:
     """What is running and was left behind by another app; asks to be answered in row 3."""
     preview: tuple[str, ...] = ()
     """The report's Markdown, line by line."""
+    form: Any = None
+    """Spec: what is typed and counted just now, a ``tui.app.editing.FormState``."""
+    tree: Any = None
+    """Spec: the module tree that is open, a ``tui.app.tree.Tree``, or a sentence on why there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,8 @@ class Row:
     detail: Text | None = None
     name: str = ""
     slot: Slot | None = None
+    marked: bool = False
+    """The line itself shows where the cursor is: the row is not marked as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,10 @@ class Page:
     sections: tuple[Section, ...]
     detail: Text
     keys: tuple[tuple[str, str], ...] = ()
+    typing: bool = False
+    """Keys go into a text: those that are everywhere do not act now."""
+    window: tuple[int, int] | None = None
+    """(first, count): the rows that can be picked are those from ``first`` on, of ``count`` that there are."""
 
 
 def answer(width: int, mark: str, word: str, *said: Piece, right: str = "", good: bool = True) -> Text:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -81,6 +81,33 @@ class Source(Protocol):
 
     def edit(self, path: Path) -> str:
         """Let the user's editor have the terminal; a sentence when there is none, else ""."""
+        ...
+
+    def warm(self) -> None:
+        """Import what an edit needs; blocks, so it is called in a thread."""
+        ...
+
+    def check(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        """The project as it would be with changes by dotted key, nothing written; a ProjectError if it may not."""
+        ...
+
+    def save(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        """Write changes of the project as it was seen; blocks, so it is called in a thread.
+
+        A ChangedOnDisk when somebody else changed the file, another PeakmarkError when it cannot be written.
+        """
+        ...
+
+    def written(self, project: Any) -> Mapping[str, Any]:
+        """The hand-written part as plain values."""
+        ...
+
+    def formula(self, project: Any) -> Any:
+        """Its parameter formula, or None; a ValueError or ProjectError with the reason."""
+        ...
+
+    def modules(self, project: Any) -> Any:
+        """The module tree of the last count; a RunError when it is gone.  Blocks: called in a thread."""
         ...
 
 
@@ -176,3 +203,40 @@ class World:
         except OSError as error:
             return f"{words[0]} cannot be started: {error.strerror}; name an editor in EDITOR"
         return ""
+
+    def warm(self) -> None:
+        import tui.project.edit
+        import tui.project.save
+        import tui.report.operating  # noqa: F401
+
+    def check(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        from tui.project.edit import changed
+        from tui.project.load import parse
+        from tui.project.marker import divide
+
+        name = str(project.path)
+        text = changed(divide(project.text, name).user, changes, name)
+        return parse(project.path, text.encode(errors="replace"))
+
+    def save(self, project: Any, changes: Mapping[str, Any]) -> Any:
+        from tui.project.save import edit
+
+        return edit(project.path, changes, seen=project)
+
+    def written(self, project: Any) -> Mapping[str, Any]:
+        import tomllib
+
+        from tui.project.marker import divide
+
+        return tomllib.loads(divide(project.text, str(project.path)).user)
+
+    def formula(self, project: Any) -> Any:
+        from tui.budget.checked import formula_of
+        from tui.project.configuration import of
+
+        return formula_of(project.spec, of(project))
+
+    def modules(self, project: Any) -> Any:
+        from tui.project.modules import path_of, read
+
+        return read(path_of(project.measured.inventory.journal))

@@ -52,11 +52,12 @@ def stale_of(project: Any, fingerprint: str) -> dict[str, str]:
     return {
         name: f"the spec has changed since (then {short(one.spec)}, now {short(fingerprint)})"
         for name, one in made.items()
-        if one is not None and not _current(one.spec, fingerprint)
+        if one is not None and not is_of(one.spec, fingerprint)
     }
 
 
-def _current(measured_spec: str, fingerprint: str) -> bool:
+def is_of(measured_spec: str, fingerprint: str) -> bool:
+    """Whether a measurement is of the spec with ``fingerprint``."""
     if measured_spec == fingerprint:
         return True
     from tui.report.operating import is_current  # with the whole ledger: not for the first paint

@@ -120,6 +120,8 @@ def styles(theme: Theme) -> dict[str, Style]:
             "badge": Style(color=water, bold=True, reverse=True),
             "badge.amber": Style(color=amber, bold=True, reverse=True),
             "cursor": Style(reverse=True),
+            "edit": Style(bold=True, underline=True),
+            "caret": Style(reverse=True),
         }
     shade = {name: Color.parse(theme.variables[name]).rich_color for name in SHADES}
     return {
@@ -132,4 +134,6 @@ def styles(theme: Theme) -> dict[str, Style]:
         "badge": Style(color=shade["badge"], bgcolor=water, bold=True),
         "badge.amber": Style(color=shade["badge"], bgcolor=amber, bold=True),
         "cursor": Style(color=shade["strong"], bgcolor=shade["cursor"], bold=True),
+        "edit": Style(color=shade["strong"], bgcolor=shade["cursor"], bold=True, underline=True),
+        "caret": Style(color=shade["badge"], bgcolor=shade["strong"], bold=True),
     }

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from tui.app.frame import LEAST, Placed, place
 from tui.app.glyphs import ascii_line
-from tui.app.page import Cursor
+from tui.app.page import Cursor, Scene
 from tui.app.screens.page import PageScreen
 from tui.app.widgets.lines_view import LinesView
 from tui.app.widgets.trace import StepTrace
@@ -125,17 +125,22 @@ class StepScreen(PageScreen):
         self.peakmark.hush()
         self.redraw()
 
+    def scene(self) -> Scene:
+        """What the view may look at."""
+        return self.peakmark.scene(self.step, self.cursor)
+
     def redraw(self) -> None:
         """Lay the page out and show it; only what differs is sent to the terminal."""
         width, height = self.app.size
         view = importlib.import_module(f"tui.app.views.{self.step}")
-        scene = self.peakmark.scene(self.step, self.cursor)
+        scene = self.scene()
         # A view is made for the least terminal at the least; a smaller one shows one line instead of it.
         page = view.page(scene, max(width, LEAST[0]), max(height, LEAST[1]), self.cursor)
         made = place(page, scene, self.step, width, height, self.cursor)
         self._placed, self.cursor = made, made.cursor
         lines = [ascii_line(one) for one in made.lines] if self.peakmark.ascii_only else made.lines
-        self.query_one(LinesView).show(lines, made.cursor_y)
+        marked = made.picked is not None and made.picked.marked
+        self.query_one(LinesView).show(lines, None if marked else made.cursor_y)
         if self.step == "probe":
             self.redraw_traces()
 
