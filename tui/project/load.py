@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tui.errors import ProjectError
-from tui.project import marker, schema
+from tui.project import marker, quality, schema
 from tui.project.decode import decode
 from tui.project.keys import Place, scan
 from tui.project.local import local_path, merge, refuse_in_shared
@@ -67,10 +67,13 @@ class Project:
 def load(path: Path) -> Project:
     """The project in ``path``, with what ``NAME.local.toml`` beside it adds.
 
+    Comparisons are judged by the quality target that stands there now; ``parse`` gives them as they were saved.
+
     Raises:
         ProjectError: it cannot be read, is not TOML, or says something that is not possible.
     """
-    return parse(path, read(path))
+    found = parse(path, read(path))
+    return dataclasses.replace(found, measured=quality.judged(found.measured, found.spec.quality))
 
 
 def read(path: Path) -> bytes:

@@ -40,7 +40,11 @@ class BatchSpec:
     dataset: int | None = None
     """Training samples in an epoch; None: not said."""
     weight_by: str = "micro-batch"
-    """micro-batch | tokens: how the losses of accumulated micro-batches are weighted."""
+    """micro-batch | tokens: how the losses of accumulated micro-batches are weighted.
+
+    With tokens, each mean loss by its share of the labels that count in the iteration, so that accumulation equals
+    one large batch; all micro-batches of an iteration are then made on the host before its first forward.
+    """
     length_of: str = "tokens"
     """What ``length`` counts, in a word or two, such as "pixels a side"."""
 
@@ -62,6 +66,7 @@ class SchedulerSpec:
 
     name: str
     args: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Of its constructor, without the optimizer; ``schedulers`` is a list of {name, args}."""
     steps: int = 1
     """Scheduler steps an optimizer step that was not skipped."""
 
@@ -87,7 +92,7 @@ class WorkloadSpec:
     formula_args: dict[str, Any] | None = None
     """The family's arguments where those of ``args`` are others; None: ``args``."""
     frozen: tuple[str, ...] = ()
-    """Patterns (``*`` and ``?``) of the names of parameters that are not trained."""
+    """Patterns (``*`` and ``?``) of the names of parameters that are not trained; each must match one."""
     batch: BatchSpec = field(default_factory=BatchSpec)
     optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
     scheduler: SchedulerSpec | None = None
