@@ -1,12 +1,15 @@
 import json
 
 import pytest
+import torch
 
 from tui.probe import workload
 from tui.probe.faults import TaskError
 
 pytest.importorskip("transformers")
 
+ROUTED = {"num_experts_per_tok": 2, "moe_intermediate_size": 16}
+SEQUENCES = {"vocab_size": 50, "d_model": 16, "d_ff": 32, "d_kv": 8, "num_layers": 2, "num_heads": 2}
 TEXT = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 SMALL = {
     "gpt2": {
@@ -25,6 +28,46 @@ SMALL = {
         **TEXT,
     },
     "bert": {"model_type": "bert", "vocab_size": 50, "max_position_embeddings": 32, **TEXT},
+    "roberta": {
+        "model_type": "roberta",
+        "vocab_size": 50,
+        "max_position_embeddings": 34,
+        "pad_token_id": 1,
+        **TEXT,
+    },
+    **{
+        kind: {
+            "model_type": kind,
+            "num_key_value_heads": 1,
+            "vocab_size": 50,
+            "max_position_embeddings": 32,
+            "head_dim": 8,
+            **TEXT,
+            **more,
+        }
+        for kind, more in {
+            "gemma": {},
+            "qwen2": {},
+            "qwen3": {},
+            "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+            "qwen2_moe": {**ROUTED, "num_experts": 4, "shared_expert_intermediate_size": 16},
+            "deepseek_v3": {
+                **ROUTED,
+                "n_routed_experts": 8,
+                "n_group": 2,
+                "topk_group": 1,
+                "first_k_dense_replace": 1,
+                "num_key_value_heads": 2,
+                "q_lora_rank": 8,
+                "kv_lora_rank": 8,
+                "qk_rope_head_dim": 4,
+                "qk_nope_head_dim": 4,
+                "v_head_dim": 4,
+            },
+        }.items()
+    },
+    "t5": {"model_type": "t5", **SEQUENCES},
+    "mobilenet_v2": {"model_type": "mobilenet_v2", "depth_multiplier": 0.35, "image_size": 32},
     "vit": {"model_type": "vit", "image_size": 16, "patch_size": 8, **TEXT},
     "resnet": {
         "model_type": "resnet",
@@ -91,6 +134,25 @@ def refused(folder, kind, args=None, **more):
             {"pixel_values": (2, 3, 224, 224), "labels": (2,)},
         ),
         ("convnext", {}, "ConvNextForImageClassification", {"pixel_values": (2, 3, 32, 64), "labels": (2,)}),
+        (
+            "mobilenet_v2",
+            {},
+            "MobileNetV2ForImageClassification",
+            {"pixel_values": (2, 3, 32, 32), "labels": (2,)},
+        ),
+        ("gemma", {}, "GemmaForCausalLM", {"input_ids": (2, 32), "labels": (2, 32)}),
+        ("qwen2", {}, "Qwen2ForCausalLM", {"input_ids": (2, 32), "labels": (2, 32)}),
+        ("qwen3", {}, "Qwen3ForCausalLM", {"input_ids": (2, 32), "labels": (2, 32)}),
+        ("mixtral", {}, "MixtralForCausalLM", {"input_ids": (2, 32), "labels": (2, 32)}),
+        ("t5", {}, "T5ForConditionalGeneration", {"input_ids": (2, 128), "labels": (2, 128)}),
+        (
+            "t5",
+            {"architectures": ["T5ForConditionalGeneration"]},
+            "T5ForConditionalGeneration",
+            {"input_ids": (2, 128), "labels": (2, 128)},
+        ),
+        # 34 rows of positions, of which the padding token's id and the one before it are not for use.
+        ("roberta", {}, "RobertaForMaskedLM", {"input_ids": (2, 32), "labels": (2, 32)}),
     ],
 )
 def test_a_configuration_gives_a_model_a_batch_and_a_loss(tmp_path, kind, more, cls, shapes):
@@ -101,6 +163,48 @@ def test_a_configuration_gives_a_model_a_batch_and_a_loss(tmp_path, kind, more, 
     loss = found.loss(model, batch)
     loss.backward()
     assert 0 <= float(loss.detach()) < 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("mixtral", {"modules": "model.layers.*.mlp.experts", "total": 4, "used": 2}),
+        ("qwen2_moe", {"modules": "model.layers.*.mlp.experts", "total": 4, "used": 2}),
+        ("deepseek_v3", {"modules": "model.layers.*.mlp.experts", "total": 8, "used": 2}),
+        ("qwen3", None),
+    ],
+)
+def test_experts_are_said_once_the_model_is_built(tmp_path, kind, expected):
+    found = load(tmp_path, kind)
+    assert found.experts is None
+    found.build()
+    assert found.experts == expected
+
+
+def test_a_masked_language_model_has_labels_at_15_percent_of_the_places(tmp_path):
+    labels = load(tmp_path, "bert").batch(8, 0, "train", 20)["labels"]
+    assert [(row != -100).sum() for row in labels] == [3] * 8
+
+
+def test_padding_is_not_drawn_as_a_token(tmp_path):
+    ids = load(tmp_path, "roberta", pad_token_id=7).batch(64, 0, "train", None)["input_ids"]
+    assert not (ids == 7).any()
+
+
+def test_a_length_is_the_side_of_an_image(tmp_path):
+    found = load(tmp_path, "resnet")
+    assert found.batch(2, 0, "train", 40)["pixel_values"].shape == (2, 3, 40, 40)
+
+
+def test_keys_and_values_are_kept_only_when_asked_for(tmp_path):
+    assert load(tmp_path, "gpt2", use_cache=True).build().config.use_cache is False
+    assert load(tmp_path, "gpt2", {"use_cache": True}).build().config.use_cache is True
+
+
+def test_what_cannot_be_built_is_left_to_the_caller_on_the_meta_device(tmp_path):
+    found = load(tmp_path, "gpt2", n_head=3)
+    with pytest.raises(ValueError, match="divisible"), torch.device("meta"):
+        found.build()
 
 
 def test_arguments_override_the_configuration(tmp_path):
@@ -118,11 +222,18 @@ def test_a_length_is_taken_and_refused_beyond_the_positions(tmp_path):
     ("kind", "args", "more", "said"),
     [
         ("gpt2", {"n_layr": 3}, {}, "workload.args.n_layr is not a key of GPT2Config"),
-        ("gpt2", {}, {"n_head": 3}, "GPT2LMHeadModel cannot be built from it"),
+        ("gpt2", {}, {"n_head": 3}, "GPT2LMHeadModel cannot be built: ValueError"),
         ("gpt2", {}, {"n_layer": "two"}, "refuses it"),
         ("gpt99", {}, {}, "refuses it"),
         ("gpt2", {}, {"architectures": ["GPT2Foo"]}, "architectures names GPT2Foo, which transformers"),
         ("bert", {}, {"architectures": ["BertForQuestionAnswering"]}, "whose labels cannot be made up"),
+        ("whisper", {}, {}, "WhisperConfig has no model class whose inputs and labels can be made up"),
+        (
+            "llava",
+            {},
+            {"architectures": ["LlavaForConditionalGeneration"]},
+            "names LlavaForConditionalGeneration, whose labels cannot be made up",
+        ),
     ],
 )
 def test_a_mistake_in_a_configuration_is_one_sentence(tmp_path, kind, args, more, said):

@@ -1,7 +1,8 @@
 """A Hugging Face configuration as a workload: random weights, nothing is downloaded.
 
 Needs ``transformers`` in the measured environment.  The batch is made of random inputs of the shapes that the
-configuration says; its values have nothing to teach, so only memory and time mean something.
+configuration says; its values have nothing to teach, so only memory and time mean something.  Keys and values of
+attention are not kept for generation (``use_cache``), as transformers' own Trainer has it.
 """
 
 from __future__ import annotations
@@ -9,18 +10,36 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
+from .families.tokens import NO_LABEL
 from .faults import TaskError, one_line
-from .workload import Workload
+from .workload import Workload, attempt
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
 
 HEADS = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForSequenceClassification", "ForImageClassification")
-"""Ends of the names of model classes whose loss can be had from inputs that a configuration describes."""
+"""Ends of the names of model classes whose loss can be had from inputs that a configuration describes.
+
+Those of sequence-to-sequence models end in ForConditionalGeneration, but so do others that need more than tokens.
+"""
+SHIFTED = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "data2vec-text",
+    "roberta-prelayernorm",
+    "xlm-roberta-xl",
+    "longformer",
+)
+"""Kinds that number positions from the padding token's id on, so that they have fewer than their table has rows."""
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+USED = ("num_experts_per_tok", "num_experts_per_token", "moe_topk")
+MASKED = 0.15
+"""Share of the tokens of a masked language model that have a label (Devlin et al. 2019)."""
 DEFAULT_LENGTH = 128
 DEFAULT_SIDE = 224
 """Pixels of an image's side where the configuration has no ``image_size``, as a ResNet's has none."""
@@ -37,18 +56,16 @@ def load(path: str, args: Dict[str, Any]) -> Workload:
     transformers = _import(shown)
     config = _config(transformers, table, args, shown)
     cls = _model_class(transformers, config, table.get("architectures"), shown)
-    if cls.__name__.endswith("ForSequenceClassification") and getattr(config, "pad_token_id", None) is None:
-        config.pad_token_id = (
-            0  # decoders look for the last token that is not padding, and refuse to without one
-        )
+    _settle(config, cls, args)
 
     def build() -> torch.nn.Module:
-        try:
-            return cls._from_config(config) if hasattr(cls, "_from_config") else cls(config)
-        except (ValueError, TypeError, RuntimeError, AssertionError, ZeroDivisionError, KeyError) as error:
-            raise TaskError(
-                "workload", "%s cannot be built from it: %s" % (cls.__name__, one_line(error)), where=shown
-            ) from error
+        model = attempt(
+            lambda: cls._from_config(config) if hasattr(cls, "_from_config") else cls(config),
+            cls.__name__,
+            shown,
+        )
+        made.experts = _experts(config, model)
+        return model
 
     def batch(n: int, length: Optional[int] = None) -> Dict[str, torch.Tensor]:
         return _inputs(config, cls, n, length)
@@ -56,7 +73,37 @@ def load(path: str, args: Dict[str, Any]) -> Workload:
     def loss(model: Callable[..., Any], batch: Dict[str, torch.Tensor]) -> torch.Tensor:
         return model(**batch).loss
 
-    return Workload({"build": build, "batch": batch, "loss": loss}, dict(args), shown)
+    made = Workload({"build": build, "batch": batch, "loss": loss}, dict(args), shown)
+    return made
+
+
+def _settle(config: Any, cls: Any, args: Dict[str, Any]) -> None:
+    """Fill in what a training step needs and a configuration may leave open."""
+    if hasattr(config, "use_cache") and "use_cache" not in args:
+        config.use_cache = False
+    padding = getattr(config, "pad_token_id", None)
+    # Classifiers look for the last token that is not padding, and refuse to without one.
+    if padding is None and (cls.__name__.endswith("ForSequenceClassification") or _of_sequences(config)):
+        padding = config.pad_token_id = 0
+    if _of_sequences(config) and getattr(config, "decoder_start_token_id", None) is None:
+        config.decoder_start_token_id = padding
+
+
+def _of_sequences(config: Any) -> bool:
+    """Whether it is of an encoder and a decoder."""
+    return bool(getattr(config, "is_encoder_decoder", False))
+
+
+def _experts(config: Any, model: torch.nn.Module) -> Optional[Dict[str, Any]]:
+    """{"modules", "total", "used"} of Workload.experts; None where the configuration does not say all of it."""
+    text = getattr(config, "text_config", config)
+    total = next((found for found in (getattr(text, key, None) for key in EXPERTS) if found), None)
+    used = next((found for found in (getattr(text, key, None) for key in USED) if found), None)
+    paths = [name for name, _ in model.named_modules() if name.rpartition(".")[2] == "experts"]
+    patterns = {".".join("*" if part.isdigit() else part for part in path.split(".")) for path in paths}
+    if not (isinstance(total, int) and isinstance(used, int)) or len(patterns) != 1:
+        return None
+    return {"modules": patterns.pop(), "total": total, "used": used}
 
 
 def _read(path: str, shown: str) -> Dict[str, Any]:
@@ -119,7 +166,8 @@ def _model_class(transformers: Any, config: Any, architectures: Any, shown: str)
             where=shown,
             hint="correct it, or write a FILE.py with build() and batch(n)",
         )
-    if name.endswith(HEADS):
+    sequences = _found(transformers, "AutoModelForSeq2SeqLM", config)
+    if name.endswith(HEADS) or (name and any(one.__name__ == name for one in sequences)):
         return getattr(transformers, name)
     if "For" in name:
         raise TaskError(
@@ -129,16 +177,23 @@ def _model_class(transformers: Any, config: Any, architectures: Any, shown: str)
             hint="name one of %s, or write a FILE.py with build() and batch(n)"
             % ", ".join("..." + h for h in HEADS),
         )
-    for auto in _autos(config):
-        found = getattr(transformers, auto)._model_mapping.get(type(config), None)
-        if found is not None:
-            return found[0] if isinstance(found, (tuple, list)) else found
+    autos = ["AutoModelForSeq2SeqLM"] if _of_sequences(config) else _autos(config)
+    for auto in autos:
+        found = _found(transformers, auto, config)
+        if found:
+            return found[0]
     raise TaskError(
         "workload",
-        "%s has no model class with a training loss" % type(config).__name__,
+        "%s has no model class whose inputs and labels can be made up" % type(config).__name__,
         where=shown,
         hint="write a FILE.py with build() and batch(n)",
     )
+
+
+def _found(transformers: Any, auto: str, config: Any) -> Sequence[Any]:
+    """The model classes that an auto class knows for the configuration; the first is its choice."""
+    found = getattr(transformers, auto)._model_mapping.get(type(config), ())
+    return found if isinstance(found, (tuple, list)) else (found,)
 
 
 def _autos(config: Any) -> List[str]:
@@ -155,7 +210,7 @@ def _inputs(config: Any, cls: Any, n: int, length: Optional[int]) -> Dict[str, t
     """Random inputs for ``n`` samples by the model's main input."""
     name = cls.main_input_name
     if name == "pixel_values":
-        side = getattr(config, "image_size", None) or DEFAULT_SIDE
+        side = length or getattr(config, "image_size", None) or DEFAULT_SIDE
         high, wide = (side, side) if isinstance(side, int) else (side[0], side[-1])
         images = torch.randn(n, getattr(config, "num_channels", 3), high, wide)
         return {"pixel_values": images, "labels": _labels(config, n)}
@@ -165,20 +220,46 @@ def _inputs(config: Any, cls: Any, n: int, length: Optional[int]) -> Dict[str, t
             "%s takes %s, which cannot be made up from a configuration" % (cls.__name__, name),
             hint="write a FILE.py with build() and batch(n)",
         )
-    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
-    steps = length or min(longest or DEFAULT_LENGTH, DEFAULT_LENGTH)
-    if longest and steps > longest:
-        raise TaskError(
-            "workload",
-            "length %d is longer than the configuration's %d positions" % (steps, longest),
-            hint="lower workload.batch.length",
-        )
-    text = getattr(config, "text_config", config)
-    # Token 0 is left out: where it is padding, a sample might have nothing else.
-    ids = torch.randint(min(1, text.vocab_size - 1), text.vocab_size, (n, steps))
+    steps = _steps(config, length)
+    ids = _tokens(config, n, steps)
     if cls.__name__.endswith("ForSequenceClassification"):
         return {"input_ids": ids, "labels": _labels(config, n)}
-    return {"input_ids": ids, "labels": ids.clone()}
+    if cls.__name__.endswith("ForMaskedLM"):
+        places = torch.rand(n, steps).topk(max(1, round(MASKED * steps)), dim=1).indices
+        chosen = torch.zeros(n, steps, dtype=torch.bool).scatter(1, places, True)
+        return {"input_ids": ids, "labels": ids.masked_fill(~chosen, NO_LABEL)}
+    return {"input_ids": ids, "labels": _tokens(config, n, steps) if _of_sequences(config) else ids.clone()}
+
+
+def _steps(config: Any, length: Optional[int]) -> int:
+    """Tokens of a sample.
+
+    Raises:
+        TaskError: more than there are positions.
+    """
+    longest = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
+    if longest and config.model_type in SHIFTED:
+        longest -= (config.pad_token_id or 0) + 1
+    if not longest or longest < 0:  # a kind without a table of positions may say -1
+        return length or DEFAULT_LENGTH
+    if length and length > longest:
+        raise TaskError(
+            "workload",
+            "length %d is longer than the configuration's %d positions" % (length, longest),
+            hint="lower workload.batch.length",
+        )
+    return length or min(longest, DEFAULT_LENGTH)
+
+
+def _tokens(config: Any, n: int, steps: int) -> torch.Tensor:
+    """Random ids (n, steps) without those that mean padding, of which a sample might have nothing else."""
+    text = getattr(config, "text_config", config)
+    last = text.vocab_size - 1
+    ids = torch.randint(min(1, last), last + 1, (n, steps))
+    padding = getattr(text, "pad_token_id", None)
+    return (
+        ids if padding is None else ids.masked_fill(ids == padding, last if padding != last else min(1, last))
+    )
 
 
 def _labels(config: Any, n: int) -> torch.Tensor:
