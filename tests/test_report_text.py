@@ -213,6 +213,7 @@ def test_parameters_that_agree_say_so():
         == """
 124M decoder on a shared node · decoder
 formula decoder       124,439,808  12 x 7,087,872 + 38,597,376 + 786,432 + 1,536
+  of it embedding      39,383,808  non-embedding 85,056,000
 inventory (unique)    124,439,808  148 tensors, 497,759,232 B
 all trainable, all of these received a gradient in a real backward
 checkpoint: 149 entries, 163,037,184 elements
@@ -228,6 +229,7 @@ def test_parameters_that_disagree_name_the_part():
         == """
 124M decoder on a shared node · decoder
 formula decoder       124,439,808  12 x 7,087,872 + 38,597,376 + 786,432 + 1,536
+  of it embedding      39,383,808  non-embedding 85,056,000
 inventory (unique)    163,037,184  148 tensors, 497,759,232 B
 difference            +38,597,376
   output head       formula 0, inventory 38,597,376

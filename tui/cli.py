@@ -127,7 +127,7 @@ def _commands() -> argparse.ArgumentParser:
         _demo_args,
     )
     _add(commands, "new", _new, "write a commented project file", _new_args)
-    _add(commands, "params", _step("params"), "parameter formula against the unique inventory", _measuring)
+    _add(commands, "params", _params, "parameter formula against the unique inventory", _params_args)
     _add(
         commands,
         "verify",
@@ -196,6 +196,19 @@ def _measuring(parser: argparse.ArgumentParser, project: bool = True) -> None:
     )
 
 
+def _params_args(parser: argparse.ArgumentParser) -> None:
+    _measuring(parser)
+    parser.add_argument("--tree", action="store_true", help="the modules too, equal blocks as one row")
+    parser.add_argument(
+        "--depth", type=_whole(1), help="levels of the tree below the model (3); implies --tree"
+    )
+    parser.add_argument(
+        "--sort",
+        choices=("elements", "bytes", "name"),
+        help="order of the modules of a level; default: the model's; implies --tree",
+    )
+
+
 def _probe_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
     parser.add_argument("--batch", type=_list, help="micro-batches N[,N...]; default: the project's")
@@ -250,7 +263,7 @@ def _new_args(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         default="decoder",
-        help="decoder | mlp | convnet | FILE.py[:NAME] | CONFIG.json",
+        help="decoder | encoder | mlp | convnet | FILE.py[:NAME] | CONFIG.json | timm:NAME | torchvision:NAME",
     )
 
 
@@ -327,6 +340,15 @@ def _step(name: str) -> Callable[[argparse.Namespace], int]:
         return steps.one(given.project, name, _options(given), _output(given))
 
     return call
+
+
+def _params(given: argparse.Namespace) -> int:
+    from tui.commands.params import TreeOptions, params
+    from tui.report.text_tree import DEPTH
+
+    tree = TreeOptions(given.depth or DEPTH, given.sort or "model")
+    wanted = given.tree or given.depth is not None or given.sort is not None
+    return params(given.project, _options(given), _output(given), tree if wanted else None)
 
 
 def _ledger(given: argparse.Namespace) -> int:

@@ -128,26 +128,28 @@ def source(project: Path) -> Source:
 
 def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> None:
     """Print the saved result of ``step``: the one named, or the latest."""
+    if step == "params":
+        from tui.commands.params import show as show_params
+
+        return show_params(project, output)
     from tui.report import documents, documents_measured, text
 
     found = source(project)
     spec, measured = found.spec, found.measured
     name, one_id = shlex.quote(str(project)), (ids[-1] if ids else None)
     lines: dict[str, Callable[[int], Sequence[str]]] = {
-        "params": lambda width: text.params_lines(spec, measured, project=name, width=width),
         "verify": lambda width: text.verify_lines(spec, measured, one_id, project=name, width=width),
         "probe": lambda width: text.probe_lines(spec, measured, ids, project=name, width=width),
         "precision": lambda width: text.precision_lines(spec, measured, one_id, project=name, width=width),
         "restore": lambda width: text.restore_lines(spec, measured, one_id, project=name, width=width),
     }
     made: dict[str, Callable[[], dict[str, Any]]] = {
-        "params": lambda: documents.params_document(found),
         "verify": lambda: documents.verify_document(found, one_id),
         "probe": lambda: _probe_document(found, ids),
         "precision": lambda: documents_measured.precision_document(found, one_id),
         "restore": lambda: documents.restore_document(found, one_id),
     }
-    shown = one_id if step == "params" else one_id or max(getattr(measured, step), default=None)
+    shown = one_id or max(getattr(measured, step), default=None)
     output.answer(stale.said(project, step, shown, found, lines[step], output), made[step])
 
 

@@ -10,6 +10,7 @@ from tui import __version__
 from tui.budget.ledger import probe_verdict
 from tui.errors import PeakmarkError
 from tui.report.documents_measured import ledger_document, precision_document, probe_document
+from tui.report.documents_params import params_document
 from tui.report.envelope import (
     SCHEMA,
     Document,
@@ -22,7 +23,6 @@ from tui.report.envelope import (
 )
 from tui.report.json_values import Missing, known
 from tui.report.operating import operating
-from tui.report.text_checks import no_formula, params_word, spec_formula
 
 __all__ = [
     "Document",
@@ -36,46 +36,6 @@ __all__ = [
     "restore_document",
     "verify_document",
 ]
-
-
-def params_document(source: Source) -> Document:
-    """Formula against unique inventory."""
-    inventory, declared = source.measured.inventory, spec_formula(source.spec)
-    body: Document = {
-        "verdict": {"word": params_word(inventory).lower()},
-        "formula": {
-            "family": known(
-                declared and declared.family, "no formula is asked for or its arguments are wrong"
-            ),
-            "parameters_count": known(declared and declared.total, "no formula"),
-            "parts": declared.parts if declared else {},
-            "text": declared.text if declared else "",
-        },
-    }
-    if inventory is None:
-        body["inventory"] = Missing("the parameters were not counted yet")
-        body["difference_count"] = Missing("the parameters were not counted yet")
-        return enveloped("params", source, None, body)
-    difference = None
-    if inventory.formula_parameters is not None:
-        difference = inventory.unique_parameters - inventory.formula_parameters
-    body["inventory"] = {
-        "spec": inventory.spec,
-        "unique_parameters_count": inventory.unique_parameters,
-        "trainable_parameters_count": inventory.trainable_parameters,
-        "gradient_receiving_count": known(inventory.gradient_receiving, "no backward was run yet"),
-        "tensors_count": inventory.tensors,
-        "parameter_bytes": inventory.parameter_bytes,
-        "buffer_elements_count": inventory.buffer_elements,
-        "buffer_bytes": inventory.buffer_bytes,
-        "state_entries_count": inventory.state_entries,
-        "state_entry_elements_count": inventory.state_entry_elements,
-        "dtypes": dict(inventory.dtypes),
-        "parts": dict(inventory.groups),
-        "shared": list(inventory.shared),
-    }
-    body["difference_count"] = known(difference, no_formula(inventory))
-    return enveloped("params", source, None, body)
 
 
 def verify_document(source: Source, verify_id: str | None = None) -> Document:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tui import units
-from tui.project.measured import Check, Environment, Measured, Operating
+from tui.project.measured import Check, Environment, Inventory, Measured, Operating
 from tui.report import sentences
 from tui.report.envelope import Source
 from tui.report.lines import clean
 from tui.report.markdown_text import escaped, table
-from tui.report.text_checks import params_word
+from tui.report.text_params import causes, params_word
 from tui.report.text_precision import gain_text, loader_text, unit_of
 from tui.report.text_probe import warnings
 
@@ -128,10 +128,39 @@ def parameters(source: Source) -> list[str]:
     else:
         text += f"Formula {inventory.formula}: {inventory.formula_parameters:,} = {inventory.formula_text}: {word}."
     lines = ["## Parameters", "", escaped(text)]
+    lines += [f"* {escaped(' '.join(one).strip())}" for one in causes(inventory.difference)]
+    if further := _further(source, inventory):
+        lines += ["", escaped(further)]
     if inventory.shared:
         lines.append(f"Shared, counted once: {escaped('; '.join(inventory.shared))}.")
     size = f"{inventory.state_entries:,} entries, {inventory.state_entry_elements:,} elements"
     return [*lines, f"A checkpoint has {size}; that is not the number of parameters."]
+
+
+def _further(source: Source, found: Inventory) -> str:
+    """Figures that are others than the unique parameters, where they are others."""
+    said: list[str] = []
+    if found.active_parameters not in (None, found.unique_parameters):
+        said.append(f"{found.active_parameters:,} of them work on one token.")
+    if found.packed_parameters:
+        said.append(
+            f"{found.packed_parameters:,} are stored in low-bit form: payload {found.packed_payload_bytes or 0:,} B, "
+            f"scales, zero points and code books {found.packed_metadata_bytes or 0:,} B."
+        )
+    if found.state == "partitioned" and found.stored_elements is not None:
+        said.append(f"The process that counted held {found.stored_elements:,} of them.")
+    if found.ranks > 1 and found.rank_parameters is not None:
+        strategy = source.spec.placement.strategy
+        said.append(
+            f"The fullest of {found.ranks} ranks ({strategy}) holds {found.rank_parameters:,}, "
+            f"{found.rank_bytes or 0:,} B."
+        )
+    if found.buffer_elements:
+        said.append(f"Beside them {found.buffer_elements:,} elements of buffers, {found.buffer_bytes:,} B.")
+    if found.gradient_receiving is not None and found.gradient_receiving != found.trainable_parameters:
+        missing = found.trainable_parameters - found.gradient_receiving
+        said.append(f"{missing:,} trainable ones received no gradient in a real backward.")
+    return " ".join(said)
 
 
 def _check(check: Check) -> str:

@@ -5,8 +5,9 @@
 
 from tui.report.lines import to_ascii
 from tui.report.plain import plain_lines
-from tui.report.text_checks import params_lines, restore_lines, verify_lines
+from tui.report.text_checks import restore_lines, verify_lines
 from tui.report.text_ledger import ledger_lines
+from tui.report.text_params import params_lines
 from tui.report.text_precision import precision_lines
 from tui.report.text_probe import probe_lines
 
