@@ -50,7 +50,9 @@ def test_version_is_one_line(shell: Shell):
         (("probe", "x.toml", "--nice", "20"), "argument --nice: must be a whole number, 0 to 19, got '20'"),
         (("stop", "run-1"), "there is no run run-1; list them with: peakmark runs"),
         (("new", "x.txt"), "x.txt does not end in .toml; name it x.toml"),
-        (("new", "x.toml", "--from", "rnn"), "--from rnn is not a family, a FILE.py or a CONFIG.json"),
+        (("new", "x.toml", "--from", "rnn"), "--from rnn is not a family, a FILE.py, a CONFIG.json, timm:"),
+        (("new", "x.toml", "--from", "timm"), "--from timm does not name a model of timm; write timm:NAME"),
+        (("new", "x.toml", "--from", "timm:a/b"), "--from timm:a/b does not name a model of timm"),
         (("new", "x.toml", "--from", "no.py"), "--from no.py: no such file"),
         (("report", "tiny.toml", "-o", "-", "--plain"), "-o - and --json or --plain all ask for stdout"),
         (("run", "tiny.toml", "--steps", ","), "no step is named; steps are params, verify"),
@@ -124,7 +126,7 @@ def test_a_project_that_may_not_be_read_is_named(shell: Shell):
     )
 
 
-@pytest.mark.parametrize("family", ["decoder", "mlp", "convnet"])
+@pytest.mark.parametrize("family", ["decoder", "encoder", "mlp", "convnet"])
 def test_a_new_project_of_a_family_loads_and_explains_itself(shell: Shell, family):
     done = shell("new", "a.toml", "--from", family)
     assert done.code == 0
@@ -143,6 +145,15 @@ def test_a_new_project_for_own_python_names_it_from_its_own_folder(shell: Shell)
     assert done.document["source"] == "../net.py:Net"
     assert done.document["needs_trust"] is True
     assert load(shell.folder / "runs/a.toml").spec.workload.formula == "none"
+
+
+@pytest.mark.parametrize("source", ["timm:vit_base_patch16_224.augreg_in21k", "torchvision:resnet50"])
+def test_a_new_project_for_a_model_of_a_package_needs_no_trust(shell: Shell, source):
+    done = shell("new", "a.toml", "--from", source)
+    assert (done.code, "--trust" in done.out) == (0, False)
+    found = load(shell.folder / "a.toml")
+    assert (found.spec.workload.source, found.spec.workload.formula) == (source, "none")
+    assert max(map(len, found.text.splitlines())) <= 110
 
 
 def test_a_new_project_for_a_configuration_needs_no_trust(shell: Shell):

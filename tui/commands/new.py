@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from tui import __version__
 from tui.commands import steps
 from tui.commands.ledger import ledger
 from tui.commands.output import Output
-from tui.commands.templates import FAMILY_ARGS, demo_text, fallback, project_text
+from tui.commands.templates import FAMILY_ARGS, ZOO_ARGS, demo_text, fallback, project_text
 from tui.engine.context import Options
 from tui.errors import SaveError, UsageError, VerdictError
 from tui.project import save
@@ -21,7 +22,8 @@ DEMO_NAME = "demo.toml"
 
 
 def new(path: Path, source: str, output: Output) -> int:
-    """Write a commented project file for ``source``: a family, FILE.py[:NAME] or a CONFIG.json.
+    """Write a commented project file for ``source``: a family, FILE.py[:NAME], a CONFIG.json, timm:NAME or
+    torchvision:NAME.  Whether a package has the model is seen where it is measured, not here.
 
     Raises:
         UsageError: no such family or file, or a project file with another ending.
@@ -34,7 +36,7 @@ def new(path: Path, source: str, output: Output) -> int:
             f"{str(path)!r} holds characters that cannot be shown", hint="give the file a plain name"
         )
     named = source
-    if source not in FAMILY_ARGS:
+    if source not in FAMILY_ARGS and not _of_package(source):
         named = _relative(path, source)
     save.create(path, project_text(path.name, named))
     own = named.partition(":")[0].endswith(".py")
@@ -55,13 +57,31 @@ def new(path: Path, source: str, output: Output) -> int:
     return 0
 
 
+def _of_package(source: str) -> bool:
+    """Whether the source is a model of a package by name.
+
+    Raises:
+        UsageError: a package without a name, or with one that no model has.
+    """
+    package, colon, name = source.partition(":")
+    if package not in ZOO_ARGS:
+        return False
+    if not colon or not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise UsageError(
+            f"--from {source} does not name a model of {package}",
+            hint=f"write {package}:NAME, such as resnet50",
+        )
+    return True
+
+
 def _relative(path: Path, source: str) -> str:
     """The source as the project names it, relative to the project's folder."""
     file, colon, name = source.partition(":")
     if not file.endswith((".py", ".json")):
         families = ", ".join(FAMILY_ARGS)
         raise UsageError(
-            f"--from {source} is not a family, a FILE.py or a CONFIG.json", hint=f"families are {families}"
+            f"--from {source} is not a family, a FILE.py, a CONFIG.json, timm:NAME or torchvision:NAME",
+            hint=f"families are {families}",
         )
     if not Path(file).is_file():
         raise UsageError(f"--from {file}: no such file")

@@ -8,16 +8,30 @@ from typing import Any
 FAMILY_ARGS: dict[str, str] = {
     "decoder": """\
 args = { layers = 4, heads = 4, width = 128, vocab = 256, context = 128 }
-# also: kv_heads, head_dim, hidden, gated, norm = "rmsnorm", positions = "rotary", bias, qkv_bias, tied,
-# dropout, attention = "eager\"""",
+# also: kv_heads, head_dim, hidden, gated, norm = "rmsnorm", positions = "rotary", rope_base, bias, qkv_bias,
+# tied, qk_norm, post_norms, dropout, attention = "eager", experts, top_k, expert_hidden, shared_experts,
+# shared_gate, dense_layers (first ones without experts), lora_rank, lora_targets = ["qkv", "proj"]""",
+    "encoder": """\
+args = { layers = 4, heads = 4, width = 128, vocab = 256, context = 128 }
+# also: hidden, segments, head = "classify", classes, pooler, tied, norm_first, embedding_norm, dropout,
+# attention = "eager", lora_rank, lora_targets = ["qkv", "proj"]; of images instead of tokens:
+# inputs = "patches", size, patch, in_channels, class_token""",
     "mlp": """\
-args = { inputs = 64, hidden = [256, 256], outputs = 8 }   # also: bias""",
+args = { inputs = 64, hidden = [256, 256], outputs = 8 }
+# also: bias, norm = "batch" or "layer", activation = "gelu" or "tanh", dropout""",
     "convnet": """\
 args = { channels = [32, 64, 128], classes = 10, size = 32 }
-# also: in_channels, kernel, groups, norm = "group" or "none\"""",
+# also: depths (blocks of each stage), block = "depthwise", "basic", "bottleneck", "inverted" or "convnext",
+# stem, stem_kernel, last, expansion, in_channels, kernel, groups, norm = "group" or "none", norm_groups""",
 }
 
-HAS_LENGTH = ("decoder",)
+ZOO_ARGS = {
+    "timm": "args = {}                  # given to timm.create_model, such as { num_classes = 10 }",
+    "torchvision": "args = {}                  # given to torchvision.models.get_model, such as { num_classes = 10 }",
+}
+"""By package whose models are taken by name."""
+
+HAS_LENGTH = ("decoder", "encoder")
 
 TEMPLATE = """\
 # A Peakmark project: what you say stands here, what was measured goes below the last line.
@@ -65,25 +79,19 @@ device = "auto"           # auto | cpu | GPU-uuid | MIG-uuid
 def project_text(name: str, source: str, **given: Any) -> str:
     """A project file for ``source``; ``given`` overrides what the template says by default."""
     family = source if source in FAMILY_ARGS else None
-    length = (
-        "length = 128              # tokens a sample; memory is measured at the largest"
-        if family in HAS_LENGTH
-        else (
-            "# length = 1024           # tokens a sample, for batch(n, length); leave it out for fixed shapes"
-        )
-    )
+    package = source.partition(":")[0] if source.partition(":")[0] in ZOO_ARGS else None
     values: dict[str, Any] = {
         "name": name,
         "title": _string(f"{source}, not described yet"),
         "source": _string(source),
-        "source_note": "" if family else "   # FILE.py with build() and batch(n), or a CONFIG.json",
-        "args": FAMILY_ARGS[family] if family else "args = {}                  # given to build(cfg) as cfg",
+        "source_note": _source_note(family, package),
+        "args": FAMILY_ARGS[family] if family else ZOO_ARGS.get(package or "", _OWN_ARGS),
         "formula": _string(family or "none"),
         "formula_note": "         # the parameter formula that is checked"
         if family
-        else ("            # decoder, mlp or convnet checks the parameter count by formula"),
+        else "            # decoder, encoder, mlp or convnet checks the parameter count by formula",
         "micro": 8,
-        "length": length + "\n",
+        "length": _length(family, package) + "\n",
         "lr": "1e-3",
         "steps": 60,
         "job": '# job = "8 GiB"           # what this job may use; left out: what the device leaves',
@@ -93,6 +101,25 @@ def project_text(name: str, source: str, **given: Any) -> str:
         "valid": 8,
     }
     return TEMPLATE.format(**{**values, **given})
+
+
+_OWN_ARGS = "args = {}                  # given to build(cfg) as cfg"
+
+
+def _source_note(family: str | None, package: str | None) -> str:
+    if family:
+        return ""
+    if package:
+        return "   # with random weights; nothing is downloaded"
+    return "   # FILE.py with build() and batch(n), or a CONFIG.json"
+
+
+def _length(family: str | None, package: str | None) -> str:
+    if family in HAS_LENGTH:
+        return "length = 128              # tokens a sample; memory is measured at the largest"
+    if package or family == "convnet":
+        return "# length = 224            # pixels a side of an image; left out: as the model says"
+    return "# length = 1024           # tokens a sample, for batch(n, length); leave it out for fixed shapes"
 
 
 def demo_text(name: str) -> str:
