@@ -51,7 +51,9 @@ class Editing:
     @property
     def sentence(self) -> str:
         """What the message row says: a fault, or what the formula cannot do with the value."""
-        return self.fault or (self.counted.why if self.changes else "")
+        if self.fault:
+            return f"! {self.fault}"
+        return f"formula n/a: {self.counted.why}" if self.changes and self.counted.why else ""
 
 
 def begin(one: Field, project: Any, counted: Counted) -> Editing:

@@ -173,7 +173,7 @@ _FORMULA = Field(
     "the family whose formula is checked",
     "choice",
     ("", *CHOICES["workload.formula"]),
-    "of the source",
+    "as source",
 )
 
 

@@ -52,8 +52,7 @@ class SpecScreen(TreeBrowser):
             self._check(self.editing)  # the project was read again under the edit
         scene = super().scene()
         said = self.editing.sentence if self.editing is not None else ""
-        message = f"! {said}" if said else scene.message
-        return replace(scene, form=self._form(scene), message=message)
+        return replace(scene, form=self._form(scene), message=said or scene.message)
 
     def _form(self, scene: Scene) -> FormState:
         undo = bool(self._undo) and self._undo[-1].spec == scene.project.spec

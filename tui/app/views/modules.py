@@ -14,6 +14,12 @@ _AROUND = 6
 _COLUMNS = (("calls", 7), ("trained", 9), ("share", 8))
 """Columns that go first when there is no room, and their width with the space before."""
 _LEAST_NAME = 22
+_ORDERED = {
+    "order": "in the order of the model",
+    "elements": "most elements first",
+    "bytes": "most bytes first",
+    "name": "by name",
+}
 
 
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
@@ -39,7 +45,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     modules = len(tree.forest.rows)
     said = (
         (f"{total:,}", "strong"),
-        f" elements in {plural(modules, 'module')}, sorted by {tree.order}",
+        f" elements in {plural(modules, 'module')}, {_ORDERED[tree.order]}",
     )
     old = scene.form is not None and scene.form.old
     shown = answer(width, "~" if old else "●", "STALE" if old else "MODULES", *said, good=not old)
@@ -75,7 +81,7 @@ def _absent(said: str, width: int, known: bool) -> Page:
 
 def _plan(width: int, scale: Scale) -> dict[str, tuple[int, int]]:
     """(begin, end) of each column that has room; the name has what is left."""
-    sizes = {"class": 14, "elements": 16, "share": 8, "bytes": 17 if scale.exact else 9}
+    sizes = {"class": 13, "elements": 15, "share": 8, "bytes": 17 if scale.exact else 9}
     sizes |= {"trained": 9, "calls": 7}
     for name, size in _COLUMNS:
         if width - sum(sizes.values()) - 2 < _LEAST_NAME:
@@ -154,6 +160,8 @@ def _detail(tree: Tree, item: Item, width: int) -> Text:
     ]
     if row.buffers:
         said.append(f"buffers of {row.buffers:,} elements")
+    if row.calls is not None:
+        said.append(f"called {row.calls:,} times a forward" if row.calls != 1 else "called once a forward")
     told = "; ".join(said) if said else f"{plural(row.tensors, 'tensor')} below it, none of its own"
     text = line((f" {row.path or 'model'}: ", "dim"))
     return text.append(fit(told, max(8, width - text.cell_len - 1)))

@@ -90,17 +90,13 @@ def _answer(
 ) -> Text:
     by_formula = "n/a" if total is None else f"{total:,}"
     if form.editing is not None:
-        said = (by_formula, "strong"), " parameters by formula"
-        if form.editing.fault:
-            return answer(width, "!", "INVALID", *said, "; nothing is saved", good=False)
-        was = form.counted.formula.total if form.counted.formula is not None else None
-        more = f", {total - was:+,}" if total is not None and was is not None and total != was else ""
-        return answer(width, "»", "EDITING", *said, more)
+        return _edited(form, form.editing, by_formula, width)
     if scene.live and scene.live.step == "params":
         return answer(width, "»", "RUNNING", "building the model to count its parameters")
     if inventory is None:
         if total is None:
-            return answer(width, "○", "EMPTY", "not counted: r builds the model and counts its parameters")
+            why = f"formula n/a: {form.now.why}" if form.now.why else "r builds the model and counts them"
+            return answer(width, "○", "EMPTY", f"parameters not counted: {why}")
         return answer(
             width, "○", "EMPTY", (by_formula, "strong"), " by formula, not counted: r builds the model"
         )
@@ -116,6 +112,17 @@ def _answer(
         return answer(width, "●", "AGREES", count, " parameters by formula and by inventory, difference 0")
     said = f" in the inventory, {by_formula} by formula: {found - total:+,}"
     return answer(width, "×", "DISAGREES", count, said, good=False)
+
+
+def _edited(form: FormState, editing: Editing, by_formula: str, width: int) -> Text:
+    """What the formula says of what is typed, and how far that is from what is saved."""
+    if editing.fault:
+        return answer(width, "!", "INVALID", "nothing is saved before it is mended", good=False)
+    now, was = editing.counted.formula, form.counted.formula
+    if now is None:
+        return answer(width, "»", "EDITING", "no formula for it")
+    more = f", {now.total - was.total:+,}" if was is not None and now.total != was.total else ""
+    return answer(width, "»", "EDITING", (by_formula, "strong"), f" parameters by formula{more}")
 
 
 def _row(one: FormLine | None, part: counted.Part | None, middle: int, form: FormState) -> Row:
