@@ -128,13 +128,8 @@ def _commands() -> argparse.ArgumentParser:
     )
     _add(commands, "new", _new, "write a commented project file", _new_args)
     _add(commands, "params", _params, "parameter formula against the unique inventory", _params_args)
-    _add(
-        commands,
-        "verify",
-        _step("verify"),
-        "a small step, a checkpoint reloaded in a fresh process",
-        _measuring,
-    )
+    text = "a small step, a checkpoint reloaded in a fresh process"
+    _add(commands, "verify", _step("verify"), text, _measuring)
     _add(commands, "ledger", _ledger, "where every byte goes, and whether it fits", _ledger_args)
     _add(commands, "probe", _step("probe"), "measure full iterations at one batch or several", _probe_args)
     _add(commands, "precision", _step("precision"), "compare precision settings", _precision_args)
@@ -199,14 +194,8 @@ def _measuring(parser: argparse.ArgumentParser, project: bool = True) -> None:
 def _params_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
     parser.add_argument("--tree", action="store_true", help="the modules too, equal blocks as one row")
-    parser.add_argument(
-        "--depth", type=_whole(1), help="levels of the tree below the model (3); implies --tree"
-    )
-    parser.add_argument(
-        "--sort",
-        choices=("elements", "bytes", "name"),
-        help="order of the modules of a level; default: the model's; implies --tree",
-    )
+    parser.add_argument("--depth", type=_whole(1), help="levels below the model (3); implies --tree")
+    parser.add_argument("--sort", choices=("elements", "bytes", "name"), help="of a level; implies --tree")
 
 
 def _probe_args(parser: argparse.ArgumentParser) -> None:
@@ -343,12 +332,10 @@ def _step(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _params(given: argparse.Namespace) -> int:
-    from tui.commands.params import TreeOptions, params
-    from tui.report.text_tree import DEPTH
+    from tui.commands.params import asked, params
 
-    tree = TreeOptions(given.depth or DEPTH, given.sort or "model")
-    wanted = given.tree or given.depth is not None or given.sort is not None
-    return params(given.project, _options(given), _output(given), tree if wanted else None)
+    tree = asked(given.tree, given.depth, given.sort)
+    return params(given.project, _options(given), _output(given), tree)
 
 
 def _ledger(given: argparse.Namespace) -> int:

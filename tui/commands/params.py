@@ -32,6 +32,13 @@ class TreeOptions:
     order: Order = "model"
 
 
+def asked(tree: bool, depth: int | None, order: Order | None) -> TreeOptions | None:
+    """What the command line says of the tree; a depth or an order asks for it too.  None: nothing."""
+    if not tree and depth is None and order is None:
+        return None
+    return TreeOptions(depth or DEPTH, order or "model")
+
+
 def params(project: Path, options: Options, output: Output, tree: TreeOptions | None = None) -> int:
     """Count and print; ``tree``: the module tree too.  Code 1 when formula and inventory disagree."""
     code, ended = steps.do(project, ("params",), options, output)
