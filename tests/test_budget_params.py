@@ -7,7 +7,6 @@ from tui.budget import layers
 from tui.budget.params import formula
 
 GPT2 = {"layers": 12, "heads": 12, "width": 768, "vocab": 50257, "context": 1024}
-LLAMA = {"gated": True, "norm": "rmsnorm", "positions": "rotary", "bias": False, "context": 2048}
 
 
 @pytest.mark.parametrize(
@@ -17,13 +16,16 @@ LLAMA = {"gated": True, "norm": "rmsnorm", "positions": "rotary", "bias": False,
         "batch",
         "compare",
         "declared",
+        "fixed_shapes",
         "layers",
         "optimizers",
         "params",
         "rows",
+        "stored",
         "throughput",
         "time",
         "verdict",
+        "worked",
     ],
 )
 def test_the_examples_in_the_docstrings_hold(name):
@@ -51,60 +53,8 @@ def test_an_untied_head_adds_one_more_embedding_and_no_bias():
     assert untied.parts["output head"] == 38_597_376
 
 
-def test_a_tied_head_is_counted_once_although_a_checkpoint_lists_it_twice():
-    small = LLAMA | {"layers": 6, "heads": 6, "width": 288, "vocab": 32000, "hidden": 768}
-    assert formula("decoder", small).total == 15_191_712
-    assert 15_191_712 + 32000 * 288 == 24_407_712
-
-
-def test_fewer_key_and_value_heads_and_a_gate_are_in_the_formula():
-    llama3_8b = LLAMA | {
-        "layers": 32,
-        "heads": 32,
-        "kv_heads": 8,
-        "width": 4096,
-        "hidden": 14336,
-        "vocab": 128256,
-        "tied": False,
-    }
-    assert formula("decoder", llama3_8b).total == 8_030_261_248
-
-
-def test_biases_on_query_key_and_value_alone_are_counted_in_every_layer():
-    qwen_72b = LLAMA | {
-        "layers": 80,
-        "heads": 64,
-        "kv_heads": 8,
-        "width": 8192,
-        "hidden": 29568,
-        "vocab": 152064,
-        "tied": False,
-    }
-    with_bias = formula("decoder", qwen_72b | {"qkv_bias": True}).total
-    assert with_bias == 72_706_203_648
-    assert with_bias - formula("decoder", qwen_72b).total == 80 * (64 + 2 * 8) * 128
-
-
-def test_logical_parameters_of_a_packed_model_stay_those_of_its_formula():
-    llama_7b = LLAMA | {
-        "layers": 32,
-        "heads": 32,
-        "width": 4096,
-        "hidden": 11008,
-        "vocab": 32000,
-        "tied": False,
-    }
-    assert formula("decoder", llama_7b).total == 6_738_415_616
-
-
 def test_qkv_biases_follow_bias_when_they_are_not_given():
     assert formula("decoder", {"bias": False}) == formula("decoder", {"bias": False, "qkv_bias": False})
-
-
-def test_a_group_of_a_convolution_sees_its_share_of_the_input_channels():
-    first = layers.conv(3, 24, 3, bias=False)
-    assert first + layers.conv(24, 24, 3, groups=24, bias=False) == 864
-    assert first + 2 * layers.conv(24, 12, 3, groups=12, bias=False) == 1080
 
 
 def test_one_convolution_counts_once_however_often_it_is_called():
@@ -168,31 +118,52 @@ def test_a_convnet_has_a_convolution_bias_only_without_a_norm():
         ("mlp", {"hidden": [4, 0]}, "hidden must hold whole numbers of at least 1, got 0"),
         ("convnet", {"channels": []}, "channels must hold at least 1 number, got an empty list"),
         ("convnet", {"groups": 5}, "groups = 5 must divide both 32 and 64 channels"),
+        ("convnet", {"depths": [1, 2]}, "depths must have one number for each of 3 stages, got 2"),
+        (
+            "convnet",
+            {"block": "inverted", "expansion": [1, 6]},
+            "expansion must have one number for each of 3 stages, got 2",
+        ),
+        (
+            "convnet",
+            {"expansion": "6"},
+            'expansion must be a whole number or a list of them, of at least 1, got the text "6"',
+        ),
+        ("convnet", {"block": "bottleneck", "expansion": 5}, "expansion = 5 must divide 32 channels"),
+        ("convnet", {"norm": "group", "norm_groups": 3}, "norm_groups = 3 must divide 32 channels"),
+        (
+            "convnet",
+            {"block": "inverted", "groups": 2},
+            "groups = 2 is for plain, basic, bottleneck blocks, and block is inverted",
+        ),
+        ("convnet", {"block": "basic", "kernel": 2}, "kernel = 2 must be odd for basic blocks"),
+        (
+            "convnet",
+            {"block": "convnext", "stem": 32, "size": 16},
+            "size = 16 must be at least 28, by which stem and stages divide it",
+        ),
+        ("encoder", {"heads": 3}, "heads = 3 must divide width = 128"),
+        ("encoder", {"inputs": "patches", "size": 33}, "patch = 4 must divide size = 33"),
+        (
+            "encoder",
+            {"inputs": "patches", "head": "mlm"},
+            'head = "mlm" predicts tokens and needs inputs = "tokens"',
+        ),
+        (
+            "encoder",
+            {"lora_targets": ["qkv", "pro"]},
+            'lora_targets must hold names out of "qkv", "proj", "gate", "up", "down", got the text "pro"; '
+            'did you mean "proj"?',
+        ),
+        ("decoder", {"experts": 2, "top_k": 3}, "top_k = 3 must be at most experts = 2"),
+        ("decoder", {"shared_experts": 1}, "shared_experts = 1 needs experts, which are 0"),
+        ("decoder", {"shared_gate": True}, "shared_gate = true needs shared_experts, which are 0"),
+        ("decoder", {"dense_layers": 5}, "dense_layers = 5 must be at most layers = 4"),
+        ("decoder", {"rope_base": 0}, "rope_base must be a number above 0, got 0"),
+        ("decoder", {"layers": None}, "layers must be a whole number of at least 1, got nothing"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_that_names_it(family, args, sentence):
     with pytest.raises(ValueError) as raised:
         formula(family, args)
     assert str(raised.value) == sentence
-
-
-def test_formula_and_built_families_count_the_same():
-    families = pytest.importorskip("tui.probe.families", reason="needs torch")
-    cases = [
-        ("decoder", {}),
-        (
-            "decoder",
-            {"layers": 2, "heads": 4, "kv_heads": 2, "width": 16, "vocab": 11, "context": 8, "gated": True},
-        ),
-        (
-            "decoder",
-            {"norm": "rmsnorm", "positions": "rotary", "bias": False, "qkv_bias": True, "tied": False},
-        ),
-        ("mlp", {"bias": False}),
-        ("convnet", {"groups": 4}),
-        ("convnet", {"norm": "none", "channels": [4]}),
-    ]
-    for name, args in cases:
-        family, cfg = families.load(name, args)
-        built = sum({id(one): one.numel() for one in family.build(cfg).parameters()}.values())
-        assert formula(name, args).total == built, (name, args)

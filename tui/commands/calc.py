@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from decimal import Decimal
 
+from tui import units
 from tui.budget.arguments import nearest
 from tui.budget.fixed_shapes import Plan
 from tui.budget.kinds import KINDS
@@ -47,6 +49,8 @@ def _params(name: str, words: list[str], only_list: bool, output: Output) -> int
     except ValueError as error:
         sentence = str(error)
         raise UsageError(sentence, hint="" if ";" in sentence else see) from None
+    largest = max(one.value for one in (*found.terms, *found.further))
+    _refuse_absurd(max(found.total, largest), found.unit)
     output.answer(
         lambda width: text_calc.worked_lines(found, args, width),
         lambda: documents_calc.worked_document(found, kind),
@@ -63,7 +67,15 @@ def _batch(given: argparse.Namespace, output: Output) -> int:
         None if given.budget is None else calc_values.size("--budget", given.budget),
         None if given.batch is None else calc_values.batch(given.batch),
     )
+    _refuse_absurd(plan.bytes(plan.batch or 1), "bytes")
     output.answer(
         lambda width: text_calc.batch_lines(plan, width), lambda: documents_calc.batch_document(plan)
     )
     return 1 if plan.short_bytes else 0
+
+
+def _refuse_absurd(size: int, unit: str) -> None:
+    if size > units.LARGEST:
+        raise UsageError(
+            f"{Decimal(size):.1e} {unit} are more than any device holds", hint="check the numbers"
+        )

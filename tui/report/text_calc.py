@@ -10,9 +10,11 @@ from tui.budget.arguments import Argument
 from tui.budget.fixed_shapes import LEFT_OUT, Plan
 from tui.budget.kinds import KINDS, Kind
 from tui.budget.worked import Term, Worked
-from tui.report.lines import clip, columns, hanging, labelled, wrap
+from tui.report.lines import clean, clip, columns, hanging, labelled, wrap
 
 LONGEST_LABEL = 28
+LEAST_ROOM = 24
+"""Columns below which a formula goes on lines of its own."""
 GROUPS = ("layers", "storage", "families")
 
 
@@ -59,6 +61,9 @@ def _term(one: Term, label: int, figure: int, width: int, unit: str = "") -> lis
     indent = len(head)
     if not one.symbols:
         return [f"{head}{unit}".rstrip()]
+    if width - indent < LEAST_ROOM:
+        text = f"{one.symbols} = {one.numbers}" if one.numbers else one.symbols
+        return [head.rstrip(), *wrap(text, width, 4, " " * 4)]
     if not one.numbers or one.numbers == one.symbols:
         return wrap(one.symbols, width, indent, head)
     both = f"{one.symbols} = {one.numbers}"
@@ -121,13 +126,21 @@ def batch_lines(plan: Plan, width: int = 80) -> list[str]:
     rows += [("a sample", plan.sample_bytes, ""), ("fixed", plan.fixed_bytes, "")]
     if plan.budget_bytes is not None:
         rows.append(("budget", plan.budget_bytes, ""))
-    label = min(LONGEST_LABEL, max(columns(name) for name, _, _ in rows) + 2)
+    label = min(LONGEST_LABEL, width // 3, max(columns(name) for name, _, _ in rows) + 2)
     figure = max(len(f"{size:,}") for _, size, _ in rows)
     lines: list[str] = []
     for name, size, text in rows:
-        head = f"{clip(name, label - 2).ljust(label)}{size:>{figure},} B  {units.size(size):>11}  "
+        head = f"{_padded(name, label)}{size:>{figure},} B  {units.size(size):>11}  "
+        if width - len(head) < 0:
+            head = f"{_padded(name, label)}{size:>{figure},} B  "
         lines += wrap(text, width, len(head), head)
     return [*lines, *_largest(plan, label, width), *_asked(plan, label, width), *_planning_aid(plan, width)]
+
+
+def _padded(name: str, width: int) -> str:
+    """``name`` in ``width`` columns, of which the last is blank."""
+    shown = clip(clean(name), width - 2)
+    return shown + " " * (width - columns(shown))
 
 
 def _largest(plan: Plan, label: int, width: int) -> list[str]:
@@ -158,8 +171,7 @@ def _planning_aid(plan: Plan, width: int) -> list[str]:
         what = "one sample" if plan.batch is None else f"a batch of {plan.batch:,}"
         alone = plan.budget_bytes is not None and plan.fixed_bytes > plan.budget_bytes
         more = "; what is fixed is over it already" if alone else ""
-        lines = hanging(
-            f"DOES NOT FIT: {what} is {short:,} B ({units.size(short)}) over the budget{more}", width
-        )
+        size = f"{short:,} B ({units.size(short)})" if short >= units.KIB else f"{short} B"
+        lines = hanging(f"DOES NOT FIT: {what} is {size} over the budget{more}", width)
     text = f"PLANNING AID, fixed shapes: leaves out {LEFT_OUT}; the real limit is lower. Prove it: peakmark probe"
     return [*lines, *hanging(text, width)]
