@@ -364,7 +364,7 @@ def _quality(spec: Spec) -> tuple[Field, ...]:
             "learned enough when the metric reaches it",
             "number",
             unset="no target",
-            before=" ",
+            before=" " if spec.quality.target is not None else ", ",
         ),
         Field("quality.batches", "validation batches", "whole", before=", ", after=" batches"),
     )

@@ -42,8 +42,14 @@ def parts(
     groups = inventory.groups if inventory else {}
     heading = ("inventory ~" if old else "inventory") if inventory else "not counted"
     found = [Part("parameters", "formula", heading, "dim")]
-    for name in [*formula, *(one for one in groups if one not in formula)]:
-        found.append(Part(name, _count(formula, name), _count(groups, name)))
+    alike = {_kind(name): name for name in groups} if old else {}
+    for name in formula:  # of another spec "12 blocks" stand beside "13 blocks"
+        beside = name if name in groups else alike.get(_kind(name), name)
+        found.append(Part(name, _count(formula, name), _count(groups, beside)))
+    named = {_kind(name) for name in formula} if old else set(formula)
+    for name in groups:
+        if name not in formula and (_kind(name) if old else name) not in named:
+            found.append(Part(name, "-", _count(groups, name)))
     unique = f"{inventory.unique_parameters:,}" if inventory else "-"
     found.append(Part("= unique", "n/a" if total is None else f"{total:,}", unique, "strong"))
     active = inventory.active_parameters if inventory else None
@@ -52,6 +58,10 @@ def parts(
     elif active is not None and inventory and active != inventory.unique_parameters:
         found.append(Part("  active a token", "-", f"{active:,}"))
     return found
+
+
+def _kind(name: str) -> str:
+    return name.lstrip("0123456789 ")
 
 
 def _count(table: dict[str, int], name: str) -> str:

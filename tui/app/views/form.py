@@ -56,7 +56,7 @@ def _group(group: Group, width: int, look: Look) -> list[FormLine]:
     for one in group.fields:
         left = width - 1 - text.cell_len
         piece = _piece(one, left, look) if held else _piece(one, width - VALUE - 1, look, first=True)
-        if held and (piece.cell_len > left or left < _LEAST):
+        if held and piece.cell_len > left:
             lines.append(FormLine(text, tuple(held)))
             text, held = _begun(""), []
             piece = _piece(one, width - VALUE - 1, look, first=True)
