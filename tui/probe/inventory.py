@@ -79,8 +79,8 @@ def refuse_nothing(parameters: List[Held]) -> None:
     if not total:
         raise TaskError(
             "workload",
-            "{:,} parameters have 0 elements in all, the first one {} of shape {}".format(
-                len(parameters), parameters[0].name, parameters[0].shape
+            "the parameters have 0 elements in all, the first of {:,} is {} of shape {}".format(
+                len(parameters), parameters[0].name, list(parameters[0].shape)
             ),
             hint="check the sizes that build() is given",
         )
