@@ -70,8 +70,8 @@ class Tree:
             return tuple(Item(one) for one in item.members)
         return self.forest.items.get(item.first, ())
 
-    def label(self, item: Item) -> str:
-        """Its name in the module around it; ``h.0 to h.11`` of several."""
+    def label(self, item: Item, *, short: bool = False) -> str:
+        """Its name in the module around it; ``h.0 to h.11`` of several, ``h.0 to 11`` when it must be short."""
         path = self.row(item).path
         around = self.forest.parents[item.first]
         outer = self.forest.rows[around].path if around >= 0 else ""
@@ -79,8 +79,8 @@ class Tree:
         if not item.members:
             return name or "model"
         last = self.forest.rows[item.members[-1]].path.rpartition(".")[2]
-        short = outer.rpartition(".")[2]
-        return f"{short}.{name} to {short}.{last}" if short else f"{name} to {last}"
+        inner = outer.rpartition(".")[2] + "." if outer else ""
+        return f"{inner}{name} to {'' if short else inner}{last}"
 
 
 def grown(modules: Modules) -> Tree:

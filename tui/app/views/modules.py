@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from rich.text import Text
 
-from tui.app.lines import at, bar, ending, fit, line
+from tui.app.lines import at, bar, ending, fit, line, wrap
 from tui.app.page import Cursor, Page, Row, Scene, Section, answer
 from tui.app.tree import Item, Tree
 from tui.app.views.figures import Scale, aligned, plural, scale_of, sized
@@ -13,7 +14,7 @@ _AROUND = 6
 """Lines of the screen that are not the tree's: strip, rule, answer, heading, detail, keys."""
 _COLUMNS = (("calls", 7), ("trained", 9), ("share", 8))
 """Columns that go first when there is no room, and their width with the space before."""
-_LEAST_NAME = 22
+_LEAST_NAME = 20
 _ORDERED = {
     "order": "in the order of the model",
     "elements": "most elements first",
@@ -71,9 +72,11 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
 
 def _absent(said: str, width: int, known: bool) -> Page:
     word = ("○", "EMPTY") if known else ("»", "READING")
+    short = said if len(said) < width - 12 else "no module tree"
+    more = wrap(said, width - 2) if short != said else []
     return Page(
-        answer(width, *word, said),
-        (),
+        answer(width, *word, short),
+        (Section("", tuple(Row(line(f" {one}")) for one in more)),),
         line((" counting the parameters keeps the module tree of the model", "dim")),
         (("r", "run inventory"), ("t", "form")),
     )
@@ -81,7 +84,7 @@ def _absent(said: str, width: int, known: bool) -> Page:
 
 def _plan(width: int, scale: Scale) -> dict[str, tuple[int, int]]:
     """(begin, end) of each column that has room; the name has what is left."""
-    sizes = {"class": 13, "elements": 15, "share": 8, "bytes": 17 if scale.exact else 9}
+    sizes = {"class": 15, "elements": 15, "share": 8, "bytes": 17 if scale.exact else 9}
     sizes |= {"trained": 9, "calls": 7}
     for name, size in _COLUMNS:
         if width - sum(sizes.values()) - 2 < _LEAST_NAME:
@@ -115,7 +118,11 @@ def _line(
     mark = ("▼" if tree.key(item) in tree.open else "►") if tree.inner(item) else " "
     text = line(mark + " " * (1 + min(item.depth, 10)))
     name_end = plan["name"][1]
-    text.append(fit(tree.label(item), max(6, name_end - text.cell_len)), "strong" if many > 1 else None)
+    room = max(6, name_end - text.cell_len)
+    label = tree.label(item)
+    if item.members and cell_len(label) > room:
+        label = tree.label(item, short=True)
+    text.append(fit(label, room), "strong" if many > 1 else None)
     elements = row.elements * many
     begin, end = plan["class"]
     at(text, begin, fit(f"{many} x {row.cls}" if item.members else row.cls, end - begin), "dim")
