@@ -74,9 +74,9 @@ class Residual(nn.Module):
 
     def __init__(self, cfg: Dict[str, Any], inp: int, out: int, stride: int, inner: nn.Module) -> None:
         super().__init__()
-        self.inner = inner
         changes = inp != out or stride != 1
         self.shortcut = ConvNorm(cfg, inp, out, 1, stride, activation=None) if changes else None
+        self.inner = inner
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(B, inp, S, S) to (B, out, S / stride, S / stride)."""
