@@ -105,7 +105,7 @@ def _blocks(formula: Formula, tree: Modules) -> Iterator[Cause]:
     asked, has = int(part.split()[0]), blocks(tree)
     each = formula.parts[part] // max(1, asked)
     if len(has) != asked and {row.elements for row in has} == {each}:
-        text = f"{len(has)} blocks, the formula counts {asked} of {each:,} each"
+        text = f"{len(has)} block{'' if len(has) == 1 else 's'}, the formula counts {asked} of {each:,} each"
         yield Cause((len(has) - asked) * each, text)
 
 
