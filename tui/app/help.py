@@ -24,7 +24,10 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("formula", "parameters by arithmetic, from the spec alone"),
         ("inventory", "the framework's own objects, each counted once"),
         ("shared", "two names of one tensor: counted under the first"),
-        ("~", "counted for a spec that has changed since"),
+        ("active", "what one token uses, without the other experts"),
+        ("~", "counted for another spec than the one that is shown"),
+        ("!", "may not be so: nothing is saved before it is mended"),
+        ("► 22 more", "arguments that the file leaves at their defaults"),
     ),
     "verify": (
         ("●  pass", "confirmed, with the evidence beside it"),
@@ -71,7 +74,17 @@ _EVERYWHERE = (
 _COMMON = (("r", "run this step"), ("x", "stop the run"), ("b", "exact bytes"), ("c", "copy the row"))
 
 KEYS: dict[str, tuple[tuple[str, str], ...]] = {
-    "spec": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "spec": (
+        ("↑ ↓ ← →", "field"),
+        ("Enter", "change, save"),
+        ("Esc", "give up"),
+        ("u", "undo the edit"),
+        ("t", "module tree"),
+        ("o  /  n", "sort, search it"),
+        *_COMMON,
+        ("e", "edit the file"),
+        *(one for one in _EVERYWHERE if one[0] not in ("Esc", "Tab")),
+    ),
     "verify": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
     "ledger": (("Enter", "fold, unfold"), ("← →", "phase"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
     "probe": (("Enter", "open a batch"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
@@ -86,7 +99,8 @@ def help_lines(screen: str, width: int) -> list[str]:
     made = [f"{name:<17} {what}"[:width] for name, what in FIGURES[screen]]
     made.append("")
     keys = [f"{key:<7} {what}" for key, what in KEYS[screen]]
-    third = max(20, width // 3)
-    for start in range(0, len(keys), 3):
-        made.append("".join(one.ljust(third) for one in keys[start : start + 3]).rstrip()[:width])
+    beside = 3 if width >= 66 else 2
+    column = width // beside
+    for start in range(0, len(keys), beside):
+        made.append("".join(one.ljust(column) for one in keys[start : start + beside]).rstrip()[:width])
     return made

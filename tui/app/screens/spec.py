@@ -167,9 +167,16 @@ class SpecScreen(TreeBrowser):
             print_ = app.source.fingerprint(draft)
             self._old = inventory is not None and bool(print_) and not is_of(inventory.spec, print_)
 
-    def on_key(self, event: events.Key) -> None:
-        """While something is typed every key is a text's."""
+    async def on_key(self, event: events.Key) -> None:
+        """While something is typed every key is a text's.
+
+        Before that the screen's own keys act here and now: a burst over a slow link, Enter and then a digit,
+        would else be a step that is gone to.
+        """
         if not self.typing:
+            for binding in self._bindings.key_to_bindings.get(event.key, ()):
+                event.stop()
+                await self.app.run_action(binding.action, self)
             return
         event.stop()
         event.prevent_default()
