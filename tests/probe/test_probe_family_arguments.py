@@ -179,3 +179,25 @@ def test_a_length_beyond_the_learned_positions_is_refused(name):
 
 def test_a_whole_number_is_fine_where_a_float_is_meant():
     assert families.load("decoder", {"dropout": 0})[1]["dropout"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "said"),
+    [
+        ("mlp", {"norm": "batch"}, "batch norm needs 2 samples or more"),
+        ("convnet", {"size": 4}, "batch norm has one value a channel"),
+        ("convnet", {"size": 16, "block": "basic", "stem": 8}, "batch norm has one value a channel"),
+    ],
+)
+def test_a_single_sample_that_batch_norm_cannot_use_is_refused(name, args, said):
+    family, cfg = families.load(name, args)
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        family.build(cfg)(**{key: one[:1] for key, one in family.batch(2, 0, "train", None, cfg).items()})
+    with pytest.raises(TaskError, match=said):
+        family.batch(1, 0, "train", None, cfg)
+
+
+@pytest.mark.parametrize("size", [5, 8, 17])
+def test_a_single_sample_with_more_than_one_pixel_left_is_fine(size):
+    family, cfg = families.load("convnet", {"size": size})
+    assert family.build(cfg)(**family.batch(1, 0, "train", None, cfg)).isfinite()

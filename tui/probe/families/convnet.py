@@ -210,6 +210,16 @@ def _check_side(side: int, what: str, cfg: Dict[str, Any]) -> None:
         )
 
 
+def _side_left(cfg: Dict[str, Any], side: int) -> int:
+    """Side of what the last stage gives, for blocks other than ConvNeXt's."""
+    kernels = [cfg["stem_kernel"]] if cfg["stem"] else []
+    kernels += [3] if cfg["stem"] and cfg["stem_kernel"] == 7 else []
+    kernels += [cfg["kernel"]] * (len(cfg["channels"]) - 1)
+    for kernel in kernels:  # each with stride 2 and a padding of half the kernel
+        side = (side + 2 * (kernel // 2) - kernel) // 2 + 1
+    return side
+
+
 def build(cfg: Dict[str, Any]) -> ConvNet:
     """The model of a resolved ``cfg``."""
     return ConvNet(cfg)
@@ -222,6 +232,12 @@ def batch(
     side: int = length or cfg["size"]
     if length:
         _check_side(side, "workload.batch.length", cfg)
+    if n == 1 and cfg["norm"] == "batch" and cfg["block"] != "convnext" and _side_left(cfg, side) <= 1:
+        refuse(
+            "batch norm has one value a channel: one sample, of whose %d pixels a side the stages leave one"
+            % side,
+            'raise workload.batch.micro or workload.args.size, or set norm = "group"',
+        )
     return images.labelled(n, cfg["in_channels"], (side, side), cfg["classes"], index, split)
 
 

@@ -47,7 +47,8 @@ class Experts(nn.Module):
     def route(self, flat_NC: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
         """Weights (N, K), which sum to 1 for every token, and the experts that are chosen, int64 (N, K)."""
         logits_NK, chosen_NK = self.router(flat_NC).topk(self.top_k, dim=-1)
-        return logits_NK.softmax(dim=-1, dtype=torch.float32), chosen_NK
+        exact = torch.promote_types(logits_NK.dtype, torch.float32)  # of bf16, not of an fp64 reference
+        return logits_NK.softmax(dim=-1, dtype=exact), chosen_NK
 
     def _dispatch(
         self, flat_NC: torch.Tensor, weight_NK: torch.Tensor, chosen_NK: torch.Tensor

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .arguments import Arguments
+from .arguments import Arguments, refuse
 
 DEFAULTS = {
     "inputs": 64,
@@ -72,6 +72,8 @@ def batch(
     n: int, index: int, split: str, length: Optional[int], cfg: Dict[str, Any]
 ) -> Dict[str, torch.Tensor]:
     """Inputs (n, I) and the outputs (n, O) of a fixed random map with a bend."""
+    if n == 1 and cfg["norm"] == "batch":
+        refuse("batch norm needs 2 samples or more", 'raise workload.batch.micro, or set norm = "layer"')
     fixed = torch.Generator().manual_seed(99)
     weight = torch.randn(cfg["inputs"], cfg["outputs"], generator=fixed) / cfg["inputs"] ** 0.5
     draw = torch.Generator().manual_seed(7919 * index + (104729 if split == "valid" else 0) + 3)
