@@ -58,8 +58,11 @@ class FakeSource:
     def stamp(self, path: Path) -> object:
         return id(self.project)
 
+    def __post_init__(self) -> None:
+        self._first = self.project.spec.workload if self.project is not None else None
+
     def fingerprint(self, project: Any) -> str:
-        return self.print
+        return self.print if project.spec.workload == self._first else "sha256:0ddc0ffee000"
 
     def untrusted(self, project: Any) -> tuple[str, ...]:
         return () if self.allowed else self.asked

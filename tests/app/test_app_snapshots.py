@@ -8,6 +8,7 @@ import pytest
 
 from app import sample
 from app.fakes import FakeSource, probe_events
+from app.test_app_modules import counted, gpt2
 from tui.app.app import PeakmarkApp
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["small", "large"])
@@ -36,6 +37,25 @@ def test_a_probe_that_runs(snap_compare):
 
     app = PeakmarkApp(Path("h100.toml"), source, theme_name="dark")
     assert snap_compare(app, terminal_size=(80, 24), run_before=measure)
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+def test_a_field_that_is_edited(snap_compare, theme):
+    app = PeakmarkApp(Path("h100.toml"), FakeSource(sample.cuda()), theme_name=theme)
+    keys = ["j", "j", "j", "enter", "backspace", "x" if theme == "light" else "6", "left"]
+    assert snap_compare(app, terminal_size=(80, 24), press=keys)
+
+
+def test_the_module_tree(snap_compare):
+    app = PeakmarkApp(Path("h100.toml"), counted(gpt2()), theme_name="dark")
+
+    async def browse(pilot):
+        await pilot.press("t")
+        await pilot.app.workers.wait_for_complete()
+        await pilot.press("j", "j", "j")
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=browse)
 
 
 @pytest.mark.parametrize("theme", ["light", "ansi"])

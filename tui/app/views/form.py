@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from tui.app.editing import Editing
-from tui.app.fields import Field, Group
+from tui.app.fields import Field, Group, lookup
 from tui.app.lines import at, fit, line
 from tui.app.values import shown
 from tui.project.model import Spec
@@ -82,7 +82,7 @@ def _piece(one: Field, room: int, look: Look, *, first: bool = False) -> Text:
         _box(text, look.editing, room)
     else:
         value = fit(shown(one, look.spec, look.exact), room)
-        unset = value == one.unset and one.kind != "fold"
+        unset = lookup(look.spec, one.key) in (None, "") and one.kind not in ("fold", "pair")
         text.append(value, "cursor" if one.key == look.at else "dim" if unset else None)
     text.append(one.after)
     return text

@@ -12,8 +12,8 @@ from tui.app.views.figures import Scale, aligned, plural, scale_of, sized
 
 _AROUND = 6
 """Lines of the screen that are not the tree's: strip, rule, answer, heading, detail, keys."""
-_COLUMNS = (("calls", 7), ("trained", 9), ("share", 8))
-"""Columns that go first when there is no room, and their width with the space before."""
+_GO = ("calls", "trained", "share", "class")
+"""Columns that go when there is no room, the first ones first."""
 _LEAST_NAME = 20
 _ORDERED = {
     "order": "in the order of the model",
@@ -86,9 +86,9 @@ def _plan(width: int, scale: Scale) -> dict[str, tuple[int, int]]:
     """(begin, end) of each column that has room; the name has what is left."""
     sizes = {"class": 15, "elements": 15, "share": 8, "bytes": 17 if scale.exact else 9}
     sizes |= {"trained": 9, "calls": 7}
-    for name, size in _COLUMNS:
+    for name in _GO:
         if width - sum(sizes.values()) - 2 < _LEAST_NAME:
-            sizes.pop(name, size)
+            sizes.pop(name)
     name = width - sum(sizes.values()) - 2
     if name > 34 and "class" in sizes:
         more = min(14, name - 34)
@@ -124,8 +124,9 @@ def _line(
         label = tree.label(item, short=True)
     text.append(fit(label, room), "strong" if many > 1 else None)
     elements = row.elements * many
-    begin, end = plan["class"]
-    at(text, begin, fit(f"{many} x {row.cls}" if item.members else row.cls, end - begin), "dim")
+    if "class" in plan:
+        begin, end = plan["class"]
+        at(text, begin, fit(f"{many} x {row.cls}" if item.members else row.cls, end - begin), "dim")
     ending(text, plan["elements"][1], f"{elements:,}")
     if "share" in plan:
         begin, end = plan["share"]
@@ -168,7 +169,8 @@ def _detail(tree: Tree, item: Item, width: int) -> Text:
     if row.buffers:
         said.append(f"buffers of {row.buffers:,} elements")
     if row.calls is not None:
-        said.append(f"called {row.calls:,} times a forward" if row.calls != 1 else "called once a forward")
+        times = {0: "not called itself", 1: "called once a forward"}
+        said.append(times.get(row.calls, f"called {row.calls:,} times a forward"))
     told = "; ".join(said) if said else f"{plural(row.tensors, 'tensor')} below it, none of its own"
     text = line((f" {row.path or 'model'}: ", "dim"))
     return text.append(fit(told, max(8, width - text.cell_len - 1)))

@@ -79,7 +79,8 @@ def _plain(scene: Scene) -> FormState:
 
 def _said(scene: Scene, form: FormState, inventory: Inventory | None) -> tuple[dict[str, int], int | None]:
     """Parts and total by formula: those of the count itself as long as it is of what is shown."""
-    if inventory is not None and not form.old and inventory.formula_parameters is not None:
+    typed = form.editing is not None and bool(form.editing.changes)
+    if inventory is not None and not form.old and not typed and inventory.formula_parameters is not None:
         return inventory.formula_parts, inventory.formula_parameters
     made = form.now.formula
     return (dict(made.parts), made.total) if made is not None else ({}, None)
