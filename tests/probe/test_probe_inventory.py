@@ -353,7 +353,7 @@ def test_a_large_model_is_counted_without_a_backward(tmp_path, monkeypatch):
     table, tree = counted(tmp_path, code)
     assert table["device"] == "meta"
     assert table["unknown"]["gradient_receiving"] == (
-        "40 B of parameters are too many for a backward while counting; verify runs one"
+        "40 B of parameters in fp32 are too many for a backward while counting; verify runs one"
     )
     assert calls(tree) == {"": None}
 

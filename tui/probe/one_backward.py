@@ -41,7 +41,11 @@ def too_much(found: Holdings) -> str:
         return "packed weights are not run while counting; verify runs one"
     size = sum(max(one.bytes, 4 * one.elements) for one in found.parameters)
     if size > MOST_BYTES:
-        return "{:,} B of parameters are too many for a backward while counting; verify runs one".format(size)
+        return (
+            "{:,} B of parameters in fp32 are too many for a backward while counting; verify runs one".format(
+                size
+            )
+        )
     free = confined.available_bytes()
     if free is not None and free // 2 < 3 * size:
         return (

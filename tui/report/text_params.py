@@ -220,7 +220,8 @@ def _entries(inventory: Inventory, width: int) -> list[str]:
         text += f"; buffers: {inventory.buffer_elements:,} elements ({inventory.buffer_bytes:,} B)"
         kept = inventory.persistent_buffer_elements
         if kept is not None:
-            text += ", all in it" if kept == inventory.buffer_elements else f", {kept:,} of them in it"
+            some = f"{kept:,} of them" if kept else "none of them"
+            text += f", {'all' if kept == inventory.buffer_elements else some} in it"
     lines = wrap(text, width)
     for names in inventory.shared:
         lines += hanging(f"shared, counted once: {names}", width)
