@@ -67,7 +67,9 @@ async def pressed(app: PeakmarkApp, pilot, *keys: str) -> str:
     """The screen after keys and whatever they started."""
     await pilot.press(*keys)
     await app.workers.wait_for_complete()
-    return await settle(app, pilot)
+    await pilot.pause()
+    app.screen.redraw()
+    return app.screen.shown()
 
 
 def at(app: PeakmarkApp, key: str) -> None:
