@@ -77,6 +77,7 @@ MLP: dict[str, st.SearchStrategy[Any]] = {
 CONVNET: dict[str, st.SearchStrategy[Any]] = {
     "channels": st.lists(st.sampled_from([4, 8, 12]), min_size=1, max_size=3),
     "depths": st.lists(st.integers(1, 2), min_size=1, max_size=3),
+    "strides": st.lists(st.integers(1, 3), min_size=1, max_size=3),
     "block": st.sampled_from(["plain", "depthwise", "basic", "bottleneck", "inverted", "convnext"]),
     "in_channels": st.sampled_from([1, 3, 4]),
     "classes": st.integers(2, 5),

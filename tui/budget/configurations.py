@@ -290,6 +290,7 @@ def _mobilenet_v2(keys: Keys) -> Found:
         "stem_kernel": 3,
         "channels": [16, 24, 32, 64, 96, 160, 320],
         "depths": [1, 2, 3, 4, 3, 3, 1],
+        "strides": [1, 2, 2, 2, 1, 2, 1],
         "expansion": [1, 6, 6, 6, 6, 6, 6],
         "last": 1280,
         "in_channels": keys.get("num_channels", 3),

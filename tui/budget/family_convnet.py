@@ -33,6 +33,7 @@ WHAT_A_BLOCK_IS = {
 ARGUMENTS = (
     Argument("channels", "wholes", (32, 64, 128), "outputs of each stage", least_items=1),
     Argument("depths", "wholes", None, "blocks of each stage", "1 each", least_items=1),
+    Argument("strides", "wholes", None, "by which each stage divides the side", "1, then 2", least_items=1),
     Argument("block", "choice", "plain", "kind of block", choices=BLOCKS),
     Argument("in_channels", "whole", 3, "channels of an image"),
     Argument("classes", "whole", 10, "outputs of the head"),
@@ -122,6 +123,8 @@ def _check(style: _Style, given: Arguments, before: int) -> None:
         raise ValueError(f"kernel = {kernel} must be odd for {block} blocks")
     channels, size = given.wholes("channels"), given.whole("size")
     if block == "convnext":
+        if given.wholes("strides"):
+            raise ValueError("strides are not for convnext blocks, whose stages halve the side")
         # its convolutions have no padding: each stage that changes channels halves the side
         halved = len(channels) - (before == channels[0])
         least = (given.whole("stem_kernel") if given.whole("stem") else 1) * 2**halved
@@ -135,11 +138,17 @@ def _stages(style: _Style, given: Arguments, before: int) -> list[Term]:
     depths = given.wholes("depths") or (1,) * len(channels)
     if len(depths) != len(channels):
         raise ValueError(f"depths must have one number for each of {len(channels)} stages, got {len(depths)}")
+    strides = given.wholes("strides") or (1,) + (2,) * (len(channels) - 1)
+    if len(strides) != len(channels):
+        raise ValueError(
+            f"strides must have one number for each of {len(channels)} stages, got {len(strides)}"
+        )
     expansions = given.each("expansion", len(channels), EXPANSION.get(style.block, 1))
     found: list[Term] = []
-    for number, (after, depth, expansion) in enumerate(zip(channels, depths, expansions, strict=True), 1):
+    all_of_it = zip(channels, depths, strides, expansions, strict=True)
+    for number, (after, depth, stride, expansion) in enumerate(all_of_it, 1):
         image = number == 1 and not given.whole("stem")
-        first = _block(style, before, after, expansion, strided=number > 1, image=image)
+        first = _block(style, before, after, expansion, strided=stride > 1, image=image)
         numbers, text, size = {"first": first}, "first", first
         if depth > 1:
             block = _block(style, after, after, expansion)

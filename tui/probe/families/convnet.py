@@ -18,6 +18,7 @@ from .convolutions import ChannelNorm, ConvNorm, relu, relu6
 DEFAULTS = {
     "channels": [32, 64, 128],
     "depths": None,
+    "strides": None,
     "block": "plain",
     "in_channels": 3,
     "classes": 10,
@@ -36,7 +37,7 @@ GROUPED = ("plain", "basic", "bottleneck")
 ARGUMENTS = Arguments(
     "convnet",
     DEFAULTS,
-    optional={"depths": list, "expansion": (int, list), "kernel": int},
+    optional={"depths": list, "strides": list, "expansion": (int, list), "kernel": int},
     choices={
         "norm": ("batch", "group", "none"),
         "block": ("plain", "depthwise", "basic", "bottleneck", "inverted", "convnext"),
@@ -93,10 +94,10 @@ def _last(cfg: Dict[str, Any], inp: int) -> nn.Module:
 
 
 def _stage(cfg: Dict[str, Any], place: int, inp: int) -> nn.Sequential:
-    """The blocks of a stage; the first one changes channels and, from the second stage on, halves the side."""
+    """The blocks of a stage; the first one changes channels and side."""
     out, blocks = cfg["channels"][place], []
     for depth in range(cfg["depths"][place]):
-        stride = 2 if place and not depth else 1
+        stride = 1 if depth else cfg["strides"][place]
         blocks.extend(_block(cfg, place, inp, out, stride, sees_image=not (place or depth or cfg["stem"])))
         inp = out
     return nn.Sequential(*blocks)
@@ -133,9 +134,12 @@ def resolve(cfg: Dict[str, Any]) -> Dict[str, Any]:
         refuse("workload.args.channels is empty", "name the channels of at least one stage")
     cfg["kernel"] = cfg["kernel"] or (7 if block == "convnext" else 3)
     cfg["depths"] = cfg["depths"] or [1] * stages
+    if block == "convnext" and cfg["strides"]:
+        refuse("workload.args.strides are not for convnext blocks", "their stages halve the side")
+    cfg["strides"] = cfg["strides"] or [1] + [2] * (stages - 1)
     expansion = EXPANSION.get(block, 1) if cfg["expansion"] is None else cfg["expansion"]
     cfg["expansion"] = expansion if isinstance(expansion, list) else [expansion] * stages
-    for key in ("depths", "expansion"):
+    for key in ("depths", "strides", "expansion"):
         if len(cfg[key]) != stages:
             refuse(
                 "workload.args.%s names %d stages, and channels %d" % (key, len(cfg[key]), stages),
@@ -212,11 +216,11 @@ def _check_side(side: int, what: str, cfg: Dict[str, Any]) -> None:
 
 def _side_left(cfg: Dict[str, Any], side: int) -> int:
     """Side of what the last stage gives, for blocks other than ConvNeXt's."""
-    kernels = [cfg["stem_kernel"]] if cfg["stem"] else []
-    kernels += [3] if cfg["stem"] and cfg["stem_kernel"] == 7 else []
-    kernels += [cfg["kernel"]] * (len(cfg["channels"]) - 1)
-    for kernel in kernels:  # each with stride 2 and a padding of half the kernel
-        side = (side + 2 * (kernel // 2) - kernel) // 2 + 1
+    steps = [(cfg["stem_kernel"], 2)] if cfg["stem"] else []
+    steps += [(3, 2)] if cfg["stem"] and cfg["stem_kernel"] == 7 else []
+    steps += [(cfg["kernel"], stride) for stride in cfg["strides"]]
+    for kernel, stride in steps:  # each with a padding of half the kernel
+        side = (side + 2 * (kernel // 2) - kernel) // stride + 1
     return side
 
 
