@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.events import Paste
 
 from app.fakes import FakeSource, settle
 from tui.app.app import PeakmarkApp
@@ -130,8 +131,6 @@ async def test_the_formula_follows_each_key_well_within_a_tenth_of_a_second(path
 
 
 async def test_a_paste_goes_into_the_value(path):
-    from textual.events import Paste
-
     app = opened(path)
     async with app.run_test(size=(80, 24)) as pilot:
         at(app, "title")
@@ -170,6 +169,23 @@ async def test_an_optimizer_argument_is_added_by_name(path):
         at(app, "workload.optimizer.args")
         await pressed(app, pilot, "enter", *"eps = 1e-6", "enter")
         assert "args = { lr = 6e-4, eps = 1e-06}" in path.read_text().replace(" }", "}")
+        assert app.screen.cursor.field == "workload.optimizer.args.eps"
+
+
+async def test_a_scheduler_is_named_and_taken_away_with_its_table(path):
+    app = opened(path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        at(app, "workload.scheduler.name")
+        await pilot.press("enter")
+        app.post_message(Paste("torch.optim.lr_scheduler.ConstantLR"))
+        shown = await pressed(app, pilot, "enter")
+        assert " scheduler   ConstantLR, 1 a step  + add" in shown
+        await pressed(app, pilot, "enter", "ctrl+u", "enter")
+        assert app.project.spec.workload.scheduler is None
+        await pressed(app, pilot, "u")
+        assert app.project.spec.workload.scheduler is not None
+        await pressed(app, pilot, "u")
+        assert app.project.spec.workload.scheduler is None
 
 
 async def test_u_takes_edits_back_one_by_one(path):

@@ -247,6 +247,8 @@ class SpecScreen(TreeBrowser):
                 self._undo[-1] = replace(self._undo[-1], spec=project.spec)
         else:
             self._undo = [*self._undo[-99:], Undo(project.spec, back)]
+        if self.editing is not None and self.editing.field.kind == "pair":
+            self.cursor = replace(self.cursor, field=next(iter(changes)))  # to the argument that is new
         self.editing = None
         app.saved(project)
         why = self._count(project).why
