@@ -42,7 +42,7 @@ title = {title}
 [workload]
 source = {source}{source_note}
 {args}
-formula = {formula}{formula_note}
+{formula}
 
 [workload.batch]
 micro = {micro}                 # samples a micro-batch
@@ -85,11 +85,8 @@ def project_text(name: str, source: str, **given: Any) -> str:
         "title": _string(f"{source}, not described yet"),
         "source": _string(source),
         "source_note": _source_note(family, package),
-        "args": FAMILY_ARGS[family] if family else ZOO_ARGS.get(package or "", _OWN_ARGS),
-        "formula": _string(family or "none"),
-        "formula_note": "         # the parameter formula that is checked"
-        if family
-        else "            # decoder, encoder, mlp or convnet checks the parameter count by formula",
+        "args": _args(source, family, package),
+        "formula": _formula(source, family),
         "micro": 8,
         "length": _length(family, package) + "\n",
         "lr": "1e-3",
@@ -103,7 +100,23 @@ def project_text(name: str, source: str, **given: Any) -> str:
     return TEMPLATE.format(**{**values, **given})
 
 
-_OWN_ARGS = "args = {}                  # given to build(cfg) as cfg"
+def _args(source: str, family: str | None, package: str | None) -> str:
+    if family:
+        return FAMILY_ARGS[family]
+    if source.endswith(".json"):
+        return "args = {}                  # keys of the configuration, with other values"
+    return ZOO_ARGS.get(package or "", "args = {}                  # given to build(cfg) as cfg")
+
+
+def _formula(source: str, family: str | None) -> str:
+    """The line that says which formula the parameters are checked against."""
+    if family:
+        return f"formula = {_string(family)}         # the parameter formula that is checked"
+    if source.endswith(".json"):
+        return '# formula = "none"         # left out: that of the configuration, where its kind has one'
+    return (
+        'formula = "none"            # decoder, encoder, mlp or convnet checks the parameter count by formula'
+    )
 
 
 def _source_note(family: str | None, package: str | None) -> str:

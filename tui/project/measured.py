@@ -60,7 +60,7 @@ class Inventory:
     """Elements that the fullest rank holds under the placement."""
     rank_bytes: int | None = None
     rank_padding: int | None = None
-    """Of rank_parameters: elements added so that every rank has as many."""
+    """Elements that all ranks together hold beyond the model's, because rows do not divide evenly."""
     packed_parameters: int | None = None
     """Logical elements that are stored in low-bit form; 0: none."""
     packed_payload_bytes: int | None = None
