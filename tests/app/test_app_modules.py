@@ -190,7 +190,9 @@ async def test_t_opens_the_tree_and_goes_back_and_each_keeps_its_cursor():
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("down", "down", "t")
         await app.workers.wait_for_complete()
-        assert "MODULES" in await settle(app, pilot)
+        shown = await settle(app, pilot)
+        assert "MODULES" in shown
+        assert shown.split("\n")[22].startswith(" model: ")
         await pilot.press(*["down"] * 6, "right")
         assert "transformer.h.0 to transformer.h.11" in await settle(app, pilot)
         await pilot.press("o", "slash", *"h.3.attn", "enter")

@@ -67,6 +67,7 @@ class TreeBrowser(StepScreen):
             made = f"{error.message}; r counts again"
         if self._tree_of == journal:
             self.modules = made
+            self.cursor = replace(self.cursor, row=max(0, self.cursor.row))
             self.redraw()
 
     # --- actions
