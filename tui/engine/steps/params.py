@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tui.budget import checked, configurations, difference
+from tui.budget import alike, checked, configurations, difference
 from tui.budget.params import FAMILIES, Formula
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
@@ -42,10 +42,8 @@ async def run(context: Context) -> StepResult:
         formula_text=formula.text if formula else "",
         journal=journal,
     )
-    if formula is not None and formula.total != inventory.unique_parameters:
-        inventory = dataclasses.replace(
-            inventory, difference=_explained(formula, inventory, arguments_of(project, found))
-        )
+    if formula is not None:
+        inventory = _beside(inventory, formula, arguments_of(project, found))
 
     def put(measured: Measured) -> Measured:
         return dataclasses.replace(measured, inventory=_with_old(inventory, measured.inventory))
@@ -87,12 +85,17 @@ def _with_old(inventory: Inventory, old: Inventory | None) -> Inventory:
     return dataclasses.replace(inventory, gradient_receiving=old.gradient_receiving, unknown=unknown)
 
 
-def _explained(formula: Formula, inventory: Inventory, args: Mapping[str, Any] | None) -> str:
+def _beside(inventory: Inventory, formula: Formula, args: Mapping[str, Any] | None) -> Inventory:
+    """``inventory`` with its parts under the formula's names where they are the same, and what the difference is."""
+    differs = formula.total != inventory.unique_parameters
     try:
         tree = modules.read(modules.path_of(inventory.journal))
     except RunError as error:
-        return f"explained 0 of {abs(inventory.unique_parameters - formula.total):,}: {error}"
-    return difference.explain(formula, tree, inventory.groups, args).sentence
+        said = f"explained 0 of {abs(inventory.unique_parameters - formula.total):,}: {error}"
+        return dataclasses.replace(inventory, difference=said) if differs else inventory
+    groups = alike.named(formula.parts, tree, inventory.groups)
+    said = difference.explain(formula, tree, inventory.groups, args).sentence if differs else ""
+    return dataclasses.replace(inventory, groups=groups, difference=said)
 
 
 def _result(inventory: Inventory) -> StepResult:
