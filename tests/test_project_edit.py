@@ -8,6 +8,7 @@ from project_samples import USER, adding
 
 from tui.errors import ProjectError
 from tui.project import atomic, save
+from tui.project.edit import changed
 from tui.project.load import load
 
 
@@ -138,3 +139,20 @@ def test_results_that_came_meanwhile_do_not_refuse_an_edit(path):
     seen = load(path)
     save.record(path, adding("p-1"))
     assert save.edit(path, {"title": "x"}, seen=seen).measured.probe
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{ x = 1 }", "{ x = 1, z = 5 }"),
+        ("{ x = 1, y = 2 }", "{ x = 1, y = 2, z = 5 }"),
+        ("{x = 1}", "{x = 1, z = 5}"),
+        ("{x = 1,y = 2}", "{x = 1,y = 2, z = 5}"),
+        ("{}", "{z = 5}"),
+        ("{ }", "{ z = 5 }"),
+    ],
+)
+def test_a_key_added_to_an_inline_table_stands_between_spaces_like_the_others(
+    before: str, after: str
+) -> None:
+    assert changed(f"a = {before} # why\n", {"a.z": 5}, "p.toml") == f"a = {after} # why\n"

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable, Table
+from tomlkit.items import InlineTable, Table, Whitespace
 
 from tui.errors import ProjectError
 from tui.project.keys import join, quote, split
@@ -84,9 +84,23 @@ def _put(root: Any, parts: tuple[str, ...], value: Any, name: str, made: Callabl
             )
         table = table[part]
     if value is not None:
-        table[parts[-1]] = value
+        _set(table, parts[-1], value)
     elif parts[-1] in table:
         del table[parts[-1]]
+
+
+def _set(table: Any, key: str, value: Any) -> None:
+    """Set a key; a new one of an inline table stands between the same spaces as those before it."""
+    if not isinstance(table, InlineTable) or key in table:
+        table[key] = value
+        return
+    body = table.value.body
+    first, padded = not body, bool(body) and isinstance(body[-1][1], Whitespace)
+    added = cast(Any, tomlkit.item(value))
+    table.append(key, added)
+    added.trivia.indent = "" if first or padded else " "
+    if padded:
+        body.append((None, Whitespace(" ")))
 
 
 def _table(parent: Any) -> Any:
