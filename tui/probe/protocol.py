@@ -116,8 +116,9 @@ class ReadingTaken:
     """One reading of bytes, with what it means and where it was read.
 
     ``name``: requested, tensor_allocated, allocator_reserved, process, device_used, device_total, others,
-    heap_in_use, heap_reserved, driver_reserved, host_total, outside_allocator.  ``bytes`` is None when it cannot
-    be read, and ``unknown`` says why.
+    heap_in_use, heap_reserved, driver_reserved, host_total, outside_allocator, inactive_split, host_rss, pinned.
+    ``bytes`` is the phase's peak where the source keeps one, None when it cannot be read, and ``unknown`` says why.
+    ``end`` is the same at the phase's end, ``at_s`` seconds since the child started.
     """
 
     name: str
@@ -126,6 +127,8 @@ class ReadingTaken:
     source: str
     meaning: str
     unknown: str = ""
+    end: Optional[int] = None
+    at_s: Optional[float] = None
 
 
 @dataclass
@@ -153,7 +156,7 @@ class ResultReady:
     """The outcome of a task as a table; ``kind`` names it and says which keys ``table`` has.
 
     inventory: the fields of project.measured.Inventory.
-    timed: step_ms (list), losses, samples_per_iteration, tokens_per_iteration, first_ms, warmup.
+    timed: step_ms (list), loader_ms (list), losses, samples_per_iteration, tokens_per_iteration, first_ms, warmup.
     traced: phases {phase: {requested_bytes, rows, operator, module, ...}} and what else ``peaks.table`` lists.
     checkpoint: path, sha256, bytes, parts {name: bytes}, seconds.
     fingerprint: losses (hex floats), parameters (sha256).

@@ -143,6 +143,11 @@ class PhasePeak:
     """Operator that made the allocation which set the peak."""
     module: str = ""
     micro_batch: int | None = None
+    end_requested_bytes: int | None = None
+    """What was left at the phase's end; so for the three below."""
+    end_allocated_bytes: int | None = None
+    end_reserved_bytes: int | None = None
+    end_process_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +159,8 @@ class Reading:
     meaning: str
     phase: str = ""
     unknown: str = ""
+    at_s: float | None = None
+    """Seconds from the start of the measuring process to the reading; None: read around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +190,20 @@ class Probe:
     samples_per_s_low: float | None = None
     samples_per_s_high: float | None = None
     tokens_per_s: float | None = None
+    loader_ms_median: float | None = None
+    """Making the batches of an iteration, which ``step_ms`` leaves out."""
+    drift_ratio: float | None = None
+    """Median of the last third of the timed iterations over that of the first, less 1."""
+    slow_every: int | None = None
+    """Every how many iterations one was slow; None: no such period."""
+    throttled: bool | None = None
+    """Whether the device held its clocks back for heat or power while it was timed."""
+    throttle: str = ""
+    """Why it did, and in how many of the looks."""
+    clocks: str | None = None
+    """Clocks, temperature and power while it was timed: ``SM 1,980 to 1,755 MHz``, first to last."""
+    clock_ratio: float | None = None
+    """Median SM clock of the last third of the looks over that of the first, less 1."""
     loss_first: float | None = None
     loss_last: float | None = None
     step_ms: tuple[float, ...] = ()
@@ -192,7 +213,8 @@ class Probe:
     allocated_source: str = ""
     phases: dict[str, PhasePeak] = field(default_factory=dict[str, PhasePeak])
     readings: dict[str, Reading] = field(default_factory=dict[str, Reading])
-    """requested, tensor_allocated, allocator_reserved (cuda) or heap_reserved (cpu), process, device_used, ..."""
+    """requested, tensor_allocated, allocator_reserved (cuda) or heap_reserved (cpu), inactive_split, process,
+    process_nvml, device_used, others, others_after, host_rss, pinned, ..."""
     budget_bytes: int | None = None
     reserve_bytes: int = 0
     contended: bool = False
