@@ -129,6 +129,14 @@ def test_modules_that_hold_each_other_do_not_hang_the_count():
     assert inventory.take(one)["unique_parameters"] == 12
 
 
+def test_a_scripted_model_counts_what_it_was_made_from():
+    tied = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3, bias=False))
+    tied[2].weight = tied[0].weight
+    found = inventory.take(torch.jit.script(tied))
+    assert (found["unique_parameters"], found["tensors"], found["buffer_elements"]) == (9 + 3 + 6, 4, 7)
+    assert found["shared"] == ["2.weight = 0.weight"]
+
+
 def test_frozen_parameters_are_not_trainable():
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
     model[0].requires_grad_(False)
@@ -179,6 +187,20 @@ def test_lazy_parameters_are_refused_with_what_the_others_come_to():
     assert "2 of 4 parameters are not initialised (lazy), such as 0.weight" in caught.value.sentence
     assert "the others have 10 elements, which is not the model's size" in caught.value.sentence
     assert "build()" in caught.value.hint
+
+
+def test_lazy_buffers_are_refused_by_name():
+    with pytest.raises(TaskError) as caught:
+        inventory.take(nn.Sequential(nn.Linear(4, 4), nn.LazyBatchNorm1d(affine=False)))
+    assert caught.value.sentence.startswith("the buffer 1.running_mean is not initialised (lazy)")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_in_an_object_that_shows_no_tensor_are_refused_rather_than_left_out():
+    packed = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 2)), {nn.Linear})
+    with pytest.raises(TaskError) as caught:
+        inventory.take(nn.Sequential(nn.Linear(4, 4), packed))
+    assert "1 module keeps weights in a packed object that shows no tensor" in caught.value.sentence
 
 
 def test_a_model_without_parameters_is_refused():
@@ -265,6 +287,39 @@ def batch(n): return torch.ones(n, 2)
     assert said in caught.value.sentence
 
 
+@pytest.mark.parametrize(
+    ("held", "used", "said"),
+    [
+        (
+            "[nn.Linear(3, 3) for _ in range(4)]",
+            "for one in self.held: x = one(x)",
+            "8 parameters (48 elements",
+        ),
+        (
+            "{'t': nn.Parameter(torch.ones(3))}",
+            "x = x * self.held['t']",
+            "1 parameter (3 elements, of shape [3])",
+        ),
+    ],
+)
+def test_parameters_that_work_in_a_forward_and_are_not_registered_are_refused(tmp_path, held, used, said):
+    code = f"""
+class Hides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.held, self.last = {held}, nn.Linear(3, 1)
+    def forward(self, x):
+        {used}
+        return self.last(x).sum()
+def build(): return Hides()
+def batch(n): return torch.ones(n, 3)
+"""
+    with pytest.raises(TaskError) as caught:
+        counted(tmp_path, code)
+    assert said in caught.value.sentence
+    assert "not registered with the model, so the count of 4 does not hold" in caught.value.sentence
+
+
 # --- one real backward ---------------------------------------------------------------------------------------
 
 
@@ -281,6 +336,29 @@ def batch(n): return (torch.randn(n, 1, 16, 16), torch.randn(n, 1, 28, 28))
     table, tree = counted(tmp_path, code)
     assert (table["unique_parameters"], table["gradient_receiving"]) == (10, 10)
     assert calls(tree) == {"": 1, "conv": 2}
+
+
+def test_calls_are_told_of_a_model_whose_output_is_no_loss(tmp_path):
+    code = """
+class Twin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.other = nn.Conv2d(1, 4, 3), nn.Linear(1, 1)
+    def forward(self, a, b): return self.conv(a), self.conv(b)
+def build(): return Twin()
+def batch(n): return (torch.randn(n, 1, 8, 8), torch.randn(n, 1, 8, 8))
+"""
+    table, tree = counted(tmp_path, code)
+    assert (table["unique_parameters"], table["gradient_receiving"]) == (42, None)
+    assert calls(tree) == {"": 1, "conv": 2, "other": 0}
+
+
+def test_a_model_that_is_compiled_in_build_gets_its_gradients(tmp_path):
+    code = "def build(): return torch.compile(nn.Linear(3, 1), backend='eager')\n"
+    code += "def batch(n): return torch.ones(n, 3)\ndef loss(model, batch): return model(batch).sum()\n"
+    table, tree = counted(tmp_path, code)
+    assert (table["unique_parameters"], table["gradient_receiving"]) == (4, 4)
+    assert tree["parameters"][0][0] == "_orig_mod.weight"
 
 
 def test_trainable_parameters_without_a_gradient_are_named_in_the_tree(tmp_path):
@@ -478,6 +556,15 @@ def test_experts_of_which_nothing_says_how_many_are_used_are_unknown():
     assert found["active_parameters"] is None
     said = "layers.0.experts looks like experts, and nothing says how many a token uses"
     assert found["unknown"]["active_parameters"] == said
+
+
+def test_experts_are_named_before_a_model_whose_class_speaks_of_them():
+    class SparseMoeModel(Sparse):
+        pass
+
+    unknown = {}
+    assert experts.active(holdings(nn.ModuleDict({"model": SparseMoeModel()})), None, unknown) is None
+    assert unknown["active_parameters"].startswith("model.layers.0.experts looks like experts")
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,19 @@ def _below(name: str, pattern: str) -> bool:
 
 
 def looks_routed(found: Holdings) -> Optional[str]:
-    """The first module with parameters whose own name or class speaks of experts, None without one."""
+    """The first module with parameters whose own name, else class, speaks of experts, None without one."""
     holding = set()
     for path in {one.path for one in found.parameters}:
         while path and path not in holding:
             holding.add(path)
             path = path.rpartition(".")[0]
+    classed = None
     for path, module in found.modules:
         last = path.rpartition(".")[2]
-        spoken = _LOOKS_ROUTED.search(last) or _CLASS_ROUTED.search(type(module).__name__)
-        if path and spoken and "shared" not in last and path in holding:
+        if not path or "shared" in last or path not in holding:
+            continue
+        if _LOOKS_ROUTED.search(last):
             return path
-    return None
+        if classed is None and _CLASS_ROUTED.search(type(module).__name__):
+            classed = path  # also the class of a whole model, so a name says more
+    return classed

@@ -97,10 +97,11 @@ def holdings(model: torch.nn.Module) -> Holdings:
     """Everything that ``model`` holds, each object once.
 
     Raises:
-        TaskError: uninitialised (lazy) parameters, or packed ones whose size nothing says.
+        TaskError: uninitialised (lazy) parameters or buffers, or packed ones whose size nothing says.
     """
     paths = list(_paths(model))
     refuse_lazy(paths)
+    refuse_hidden(paths)
     names: Dict[int, List[str]] = {}
     for path, module, _ in paths:
         for key, one in module._parameters.items():
@@ -135,7 +136,7 @@ def _add(
             taken.add(id(whole))
             known = names.get(id(whole), [_join(path, "qweight")])
             parameters.append(_packed(whole, known, path, group))
-        bias = module._buffers.get("bias")
+        bias = dict(module._buffers.items()).get("bias")
         if bias is not None and id(bias) not in taken:  # such modules keep this weight as a buffer too
             taken.add(id(bias))
             parameters.append(_plain(bias, [_join(path, "bias")], path))
@@ -201,7 +202,7 @@ def _paths(model: torch.nn.Module) -> Iterator[Tuple[str, torch.nn.Module, bool]
 
 
 def refuse_lazy(paths: List[Tuple[str, torch.nn.Module, bool]]) -> None:
-    """Raise when parameters have no shape yet.
+    """Raise when parameters, or buffers, have no shape yet.
 
     Raises:
         TaskError: how many of how many, the first one's name, and what the others add up to.
@@ -219,6 +220,37 @@ def refuse_lazy(paths: List[Tuple[str, torch.nn.Module, bool]]) -> None:
             "{:,} of {:,} parameters are not initialised (lazy), such as {}; the others have {:,} elements, "
             "which is not the model's size".format(len(lazy), len(every), lazy[0], known),
             hint="run one batch through the model in build()",
+        )
+    for path, module, _ in paths:
+        for key, one in module._buffers.items():
+            if one is not None and torch.nn.parameter.is_lazy(one):
+                raise TaskError(
+                    "workload",
+                    "the buffer %s is not initialised (lazy), so its size is not known" % _join(path, key),
+                    hint="run one batch through the model in build()",
+                )
+
+
+def refuse_hidden(paths: List[Tuple[str, torch.nn.Module, bool]]) -> None:
+    """Raise when modules keep weights where no parameter or buffer shows them: the others are a part of the model.
+
+    Raises:
+        TaskError: how many modules, the first one's path and class.
+    """
+    hidden = [(path, module) for path, module, first in paths if first and packed.of_object(module)]
+    if hidden:
+        path, module = hidden[0]
+        raise TaskError(
+            "workload",
+            "{:,} module{} weights in a packed object that shows no tensor, such as {} ({}.{}), so the count "
+            "would be a part of the model".format(
+                len(hidden),
+                " keeps" if len(hidden) == 1 else "s keep",
+                path or "the model",
+                type(module).__module__,
+                type(module).__name__,
+            ),
+            hint="count the model before it is converted for inference",
         )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence
 
 import torch
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from . import confined, steady
 from .faults import TaskError, is_out_of_memory, one_line, place
@@ -29,6 +29,8 @@ class Backward:
         """{first path of a module: how often the forward called it}."""
         self.received: Optional[Dict[str, bool]] = None
         """{first name of a parameter: whether it has a gradient}."""
+        self.unregistered: List[torch.Tensor] = []
+        """Parameters that the loss trains and the model does not hold."""
         self.why = ""
         """Why there is none, or why there is only half of it."""
 
@@ -78,7 +80,8 @@ def run(
         What was seen; what was not has its reason. A fault of the workload's own is a reason, never an error.
 
     Raises:
-        TaskError: parameters that come, go or change in the forward, so that the count does not hold.
+        TaskError: parameters that come, go or change in the forward, or that work in it and are not the model's, so
+            that the count does not hold.
     """
     seen = Backward()
     if source.has("step"):
@@ -99,6 +102,7 @@ def run(
             raise
         seen.why = _said(error, growth, roots)
     steady.refuse_changed(before, model)
+    steady.refuse_unregistered(seen.unregistered, found)
     return seen
 
 
@@ -123,7 +127,8 @@ def _forward_and_backward(
     model.train()
     torch.manual_seed(seed + 1)
     with torch.enable_grad():
-        loss = _called(found, lambda: _loss(model, source, setting, length, seed), seen)
+        loss = _called(model, found, lambda: _loss(model, source, setting, length, seed), seen)
+        seen.unregistered = steady.unregistered(loss, found)
         loss.backward()
     seen.received = {one.name: one.tensor.grad is not None for one in found.parameters}
 
@@ -140,20 +145,30 @@ def _loss(
     return source.loss(model, setting.batch(source.batch(2, 0, "train", length, seed)))
 
 
-def _called(found: Holdings, forward: Callable[[], Any], seen: Backward) -> Any:
-    """``forward()``, with the calls of each module counted by hooks while it runs."""
+def _called(model: torch.nn.Module, found: Holdings, forward: Callable[[], Any], seen: Backward) -> Any:
+    """``forward()``, with the calls of each module counted by hooks while it runs.
+
+    They hold too where the model came to its end, and what was made of its output is no loss.
+    """
     counts: Dict[int, int] = {}
+    ended = set()  # of numbers: a compiler that traces the hooks takes no modules in them
 
     def count(module: torch.nn.Module, _: Any) -> None:
         counts[id(module)] = counts.get(id(module), 0) + 1
 
-    handle = register_module_forward_pre_hook(count)
+    def end(module: torch.nn.Module, *_: Any) -> None:
+        ended.add(id(module))
+
+    handles = register_module_forward_pre_hook(count), register_module_forward_hook(end)
     try:
         made = forward()
+        ended.add(id(model))
+        return made
     finally:
-        handle.remove()
-    seen.calls = {path: counts.get(id(module), 0) for path, module in found.modules}
-    return made
+        for handle in handles:
+            handle.remove()
+        if id(model) in ended:
+            seen.calls = {path: counts.get(id(module), 0) for path, module in found.modules}
 
 
 def table(seen: Backward, found: Holdings, unknown: Dict[str, str]) -> Dict[str, Any]:

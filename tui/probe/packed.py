@@ -17,6 +17,7 @@ import torch
 from .faults import TaskError
 
 _METADATA = re.compile(r"scal|zero|absmax|code|offset|factor|mean|idx|perm|scb|lut", re.IGNORECASE)
+_OBJECTS = re.compile(r"PackedParams|CellParams")
 _WORD_BITS = 32
 _GROUPED = ("qweight", "qzeros", "scales", "g_idx")
 
@@ -77,7 +78,16 @@ def inner_tensors(tensor: torch.Tensor, prefix: str = "") -> List[Tuple[str, tor
 
 
 def _own(module: torch.nn.Module, name: str) -> Optional[torch.Tensor]:
-    return module._buffers[name] if name in module._buffers else module._parameters.get(name)
+    for held in (module._buffers, module._parameters):
+        if name in held:  # those of a scripted module have no get()
+            return held[name]
+    return None
+
+
+def of_object(module: torch.nn.Module) -> bool:
+    """Whether ``module`` keeps weights in an object that shows no tensor, as torch's own quantized layers do."""
+    objects = [one for one in vars(module).values() if isinstance(one, torch.ScriptObject)]
+    return any(_OBJECTS.search(str(one._type())) for one in objects)
 
 
 def _inputs_and_outputs(

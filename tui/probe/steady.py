@@ -75,6 +75,55 @@ def refuse_changed(before: Sizes, model: torch.nn.Module) -> None:
         _refuse(resized, "of another size after the first forward", total, "give them their size in build()")
 
 
+def unregistered(loss: torch.Tensor, found: Holdings) -> List[torch.Tensor]:
+    """``nn.Parameter`` objects that ``loss`` trains and the model does not hold, as layers in a plain list are not."""
+    held = {id(one.tensor) for one in found.parameters}
+    return [one for one in _leaves(loss) if isinstance(one, torch.nn.Parameter) and id(one) not in held]
+
+
+def refuse_unregistered(others: List[torch.Tensor], found: Holdings) -> None:
+    """Raise when there are ``others``: the count is of a part of what is trained.
+
+    Raises:
+        TaskError: how many, their elements, and the shape of the first.
+    """
+    if not others:
+        return
+    one = len(others) == 1
+    raise TaskError(
+        "workload",
+        "{:,} parameter{} ({:,} elements, {} shape {}) work{} in the forward and {} not registered with the model, so "
+        "the count of {:,} does not hold".format(
+            len(others),
+            "" if one else "s",
+            sum(other.numel() for other in others),
+            "of" if one else "the first of",
+            list(others[0].shape),
+            "s" if one else "",
+            "is" if one else "are",
+            found.elements,
+        ),
+        hint="hold layers in nn.ModuleList or nn.ModuleDict, and parameters in nn.ParameterList, not in a list or dict",
+    )
+
+
+def _leaves(loss: torch.Tensor) -> List[torch.Tensor]:
+    """The tensors that a backward of ``loss`` would give a gradient."""
+    seen = set()
+    leaves = []
+    stack = [loss.grad_fn]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if isinstance(leaf, torch.Tensor):
+            leaves.append(leaf)
+        stack += [one for one, _ in node.next_functions]
+    return leaves
+
+
 def _refuse(which: List[Tuple[str, int]], what: str, total: int, hint: str) -> None:
     one = len(which) == 1
     raise TaskError(
