@@ -36,6 +36,13 @@ def test_the_slice_of_a_placeholder_is_what_is_held_here():
     assert "DeepSpeed stage 3" in found["unknown"]["rank_padding"]
 
 
+def test_a_placeholder_that_says_its_shape_alone_counts_by_it():
+    model = nn.Linear(20, 50)
+    for one in model.parameters():
+        one.ds_shape, one.data = one.shape, torch.empty(0)
+    assert inventory.take(model)["unique_parameters"] == 1050
+
+
 @pytest.fixture
 def four_ranks():
     from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -69,6 +76,22 @@ def test_a_flat_parameter_counts_as_the_parameters_in_it(four_ranks):
         found = inventory.take(model)
         assert (found["unique_parameters"], found["state"]) == (1152, "partitioned")
         assert found["stored_elements"] in (288, 289)  # 1152 / 4, and one more where weights are aligned
+
+
+def test_a_flat_parameter_that_is_not_divided_is_here_as_a_whole(four_ranks):
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+
+    for keeps in (False, True):
+        plain = nn.Sequential(nn.Linear(20, 50), nn.Linear(50, 2))
+        model = FullyShardedDataParallel(
+            plain,
+            sharding_strategy=ShardingStrategy.NO_SHARD,
+            use_orig_params=keeps,
+            device_id=torch.device("cpu"),
+        )
+        found = inventory.take(model)
+        assert (found["unique_parameters"], found["stored_elements"]) == (1152, 1152)
+        assert found["state"] == "complete"
 
 
 def test_a_flat_parameter_by_its_attributes_alone():

@@ -27,10 +27,9 @@ class Part:
 
 def of_parameter(parameter: torch.Tensor, originals: Dict[int, Tuple[int, ...]]) -> Optional[Part]:
     """The part of ``parameter`` that is here, None when it is whole; ``originals`` as the function of that name."""
-    size = getattr(parameter, "ds_numel", None)
-    if size is not None:
-        shape = getattr(parameter, "ds_shape", None)
-        logical = tuple(shape) if shape is not None else (int(size),)
+    size, shape = getattr(parameter, "ds_numel", None), getattr(parameter, "ds_shape", None)
+    if shape is not None or size is not None:
+        logical: Tuple[int, ...] = (int(size),) if shape is None and size is not None else tuple(shape or ())
         local = getattr(parameter, "ds_tensor", None)
         whole = parameter.data if parameter.numel() else None
         return Part(logical, local if isinstance(local, torch.Tensor) else whole, "DeepSpeed stage 3")
@@ -39,11 +38,11 @@ def of_parameter(parameter: torch.Tensor, originals: Dict[int, Tuple[int, ...]])
         divided = any(not one.is_replicate() for one in getattr(parameter, "placements", ()))
         return Part(tuple(parameter.shape), local, "DTensor") if divided else None
     flat = getattr(parameter, "_unpadded_unsharded_size", None)
-    if flat is not None:
-        return Part(tuple(flat), parameter.data, "a flat parameter")
-    if id(parameter) in originals:
-        return Part(originals[id(parameter)], parameter.data, "a flat parameter")
-    return None
+    shape = originals.get(id(parameter)) if flat is None else tuple(flat)
+    # One that is not divided (NO_SHARD, a single rank) is here as a whole.
+    if shape is None or tuple(parameter.shape) == shape:
+        return None
+    return Part(shape, parameter.data, "a flat parameter")
 
 
 def originals(model: torch.nn.Module) -> Dict[int, Tuple[int, ...]]:
