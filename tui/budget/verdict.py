@@ -103,7 +103,7 @@ def after(outcome: str, failure: str, found: Verdict) -> Verdict:
     """
     if outcome == "out-of-memory":
         return replace(found, word="DOES NOT FIT", spare_bytes=None, why=failure or "it ran out of memory")
-    if outcome in ("failed", "cancelled"):
+    if outcome in ("failed", "cancelled", "not-tested"):
         why = failure or f"the measurement was {outcome}"
         return replace(found, word="UNKNOWN", spare_bytes=None, why=why)
     return found

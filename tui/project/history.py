@@ -14,7 +14,7 @@ from tui.project.measured import Measured
 
 KEEP = 50
 """Measurements of each kind."""
-KINDS = ("verify", "probe", "precision", "restore")
+KINDS = ("verify", "probe", "precision", "restore", "search")
 
 
 def history_path(path: Path) -> Path:
@@ -25,13 +25,16 @@ def history_path(path: Path) -> Path:
 def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
     """What stays in the file, and (kind, id, measurement) of what leaves it, oldest first.
 
-    The latest ``KEEP`` of each kind stay, and whatever an operating configuration refers to.
+    The latest ``KEEP`` of each kind stay, and whatever an operating configuration or the latest search refers to.
     """
     needed = {
         name
         for one in measured.operating.values()
         for name in (one.probe, one.verify, one.precision, one.restore, one.fallback)
     }
+    if measured.search:
+        last = measured.search[max(measured.search)]
+        needed |= {last.largest_probe, last.failed_probe, last.fastest_probe, *last.candidates.values()}
     leaving: list[tuple[str, str, Any]] = []
     kept: dict[str, Any] = {}
     for kind in KINDS:

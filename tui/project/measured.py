@@ -2,7 +2,7 @@
 
 Frozen values, the field names are the keys of the TOML tables.  Sizes are bytes, times as their names say.
 ``None`` means unknown: the key is absent in the file and its reason stands in the ``unknown`` table.
-Ids sort by time: ``p-20261201T141203-a3`` (p probe, v verify, c precision comparison, r restore).
+Ids sort by time: ``p-20261201T141203-a3`` (p probe, v verify, c precision comparison, r restore, s search).
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ class Probe:
     micro_batch: int
     accumulate: int
     outcome: str
-    """fits | fits-without-reserve | does-not-fit | out-of-memory | failed | cancelled | unknown."""
+    """fits | fits-without-reserve | does-not-fit | out-of-memory | failed | cancelled | not-tested | unknown."""
     length: int | None = None
     device: str = "cpu"
     """cpu | cuda: how ``readings`` are to be read."""
@@ -231,6 +231,61 @@ class Probe:
     alive: dict[str, int] = field(default_factory=dict[str, int])
     """After an out-of-memory: rows that were alive."""
     asked_bytes: int | None = None
+    failed_phase: str = ""
+    """The phase in which it ended, when it did not end well: validate is no failure of training."""
+    observed_batch: int | None = None
+    """Samples that the model's first forwards really got, of one micro-batch."""
+    validation_batch: int | None = None
+    """Samples of a validation batch where they are not ``micro_batch``."""
+    soaked: int = 0
+    """Timed iterations of the longer confirmation, validation included; 0: it was none."""
+    tasks: tuple[str, ...] = ()
+    """The children that it was measured with, in order: traced, timed."""
+    seconds: float | None = None
+    """Wall time of its children together."""
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for the largest micro-batch that fits budget less reserve; what it measured are probes."""
+
+    at: datetime
+    spec: str
+    environment: str
+    """"" as long as nothing was measured."""
+    precision: str
+    length: int | None = None
+    accumulate: int = 1
+    multiple_of: int = 1
+    upper: int | None = None
+    """The largest micro-batch that might be tried; None: no bound but memory."""
+    upper_from: str = ""
+    """Who set that bound, such as --upper or the host's memory."""
+    budget_bytes: int | None = None
+    reserve_bytes: int = 0
+    candidates: dict[str, str] = field(default_factory=dict[str, str])
+    """Micro-batch to the id of the probe that decided it, in the order they were tried."""
+    reused: tuple[str, ...] = ()
+    """Those of the probes that an interrupted search had left."""
+    largest: int | None = None
+    largest_probe: str | None = None
+    """The soak of ``largest`` when it was soaked (its ``soaked`` says how long), else what found that it fits."""
+    failed_at: int | None = None
+    """The smallest multiple above ``largest`` that was tried and failed."""
+    failed_probe: str | None = None
+    validation_batch: int | None = None
+    """Largest validation batch that ran beside ``largest``, when validation at ``largest`` itself failed."""
+    fastest: int | None = None
+    fastest_probe: str | None = None
+    outcome: str = "interrupted"
+    """done | interrupted | failed."""
+    why: str = ""
+    """What stopped it, or what bounds the answer other than memory."""
+    quick: bool = False
+    """Fewer iterations than a search has by itself."""
+    seconds: float = 0.0
+    """Wall time of all its parts."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -351,4 +406,5 @@ class Measured:
     probe: dict[str, Probe] = field(default_factory=dict[str, Probe])
     precision: dict[str, Precision] = field(default_factory=dict[str, Precision])
     restore: dict[str, Restore] = field(default_factory=dict[str, Restore])
+    search: dict[str, Search] = field(default_factory=dict[str, Search])
     operating: dict[str, Operating] = field(default_factory=dict[str, Operating])
