@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tui.project.exhaustion import Exhaustion
+
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
@@ -164,7 +166,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class Probe(Exhaustion):
     """Full iterations at one batch: times from an untraced run, memory from a traced run of its own."""
 
     at: datetime
@@ -243,6 +245,12 @@ class Probe:
     """The children that it was measured with, in order: traced, timed."""
     seconds: float | None = None
     """Wall time of its children together."""
+    start_bytes: int | None = None
+    """Requested bytes alive before the first iteration: the same for every batch, or they cannot be compared."""
+    growth_bytes: int | None = None
+    """Requested bytes that the steady iteration left over; 0: none, as it should be."""
+    growth_of: dict[str, int] = field(default_factory=dict[str, int])
+    """What they are, such as "mse_loss in head", the largest first."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 

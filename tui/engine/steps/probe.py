@@ -15,6 +15,7 @@ from tui.engine import device as devices
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
 from tui.engine.steps import common
+from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
 from tui.engine.steps.times import with_times
 from tui.errors import VerdictError
@@ -156,47 +157,7 @@ def assemble(
         journal=common.journal_name([outcomes[-1]]),
     )
     probe = with_times(probe, timed)
-    return with_outcome(project, probe, outcomes[-1])
-
-
-def with_outcome(project: Project, probe: Probe, last: Outcome) -> Probe:
-    """``probe`` with how it ended: by its verdict, or by what stopped it."""
-    if last.word == "done":
-        return dataclasses.replace(probe, outcome=probe_verdict(project.spec, probe).outcome)
-    details = last.failure.details if last.failure is not None else {}
-    word = {"out-of-memory": "out-of-memory", "cancelled": "cancelled"}.get(last.word, "failed")
-    alive: dict[str, int] = dict(details.get("alive") or {})
-    if word == "out-of-memory" and not alive and probe.worst_phase:
-        alive = dict(probe.phases[probe.worst_phase].rows)  # of the traced run, which had its way
-    unknown = dict(probe.unknown)
-    if word == "out-of-memory" and not alive:
-        unknown["alive"] = str(details.get("alive_unknown") or "it ran out before anything was labelled")
-    if word == "out-of-memory" and details.get("asked_bytes") is None:
-        unknown["asked_bytes"] = "the error does not say how much was asked for"
-    return dataclasses.replace(
-        probe,
-        outcome=word,
-        failure=_sentence(last, details) if word == "out-of-memory" else last.sentence,
-        asked_bytes=details.get("asked_bytes"),
-        limit_bytes=details.get("limit_bytes") or probe.limit_bytes,
-        alive=alive,
-        unknown=unknown,
-    )
-
-
-def _sentence(last: Outcome, details: dict[str, object]) -> str:
-    """ "out of memory: iteration 1, backward, asked for N B", as far as the child could say."""
-    phase = str(details.get("phase") or (last.failure.phase if last.failure else "") or last.phase)
-    index = details.get("iteration")
-    if phase.startswith("first."):
-        index = 0
-    elif index is None and phase in ("forward", "backward", "step") and last.iterations:
-        timed = any(one.kind == "timed" for one in last.iterations)  # of these not every one is told
-        index = None if timed else last.iterations[-1].index + 1
-    place = f"iteration {index + 1}, " if isinstance(index, int) else ""
-    asked = details.get("asked_bytes")
-    said = f", asked for {asked:,} B" if isinstance(asked, int) else ""
-    return f"out of memory: {place}{phase.removeprefix('first.')}{said}"
+    return with_outcome(project, probe, outcomes)
 
 
 def _note_gradients(context: Context, spec: str, traced: Outcome) -> None:
