@@ -123,6 +123,7 @@ def _outcome(
         phase=gathered.phase or "start",
         returncode=child.returncode,
         malformed=malformed,
+        pid=gathered.pid,
     )
 
 

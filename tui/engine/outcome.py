@@ -22,6 +22,7 @@ from tui.probe.protocol import (
     PhaseEntered,
     ReadingTaken,
     ResultReady,
+    Started,
 )
 
 Word = Literal["done", "failed", "out-of-memory", "cancelled", "crashed"]
@@ -61,6 +62,8 @@ class Outcome:
     """Exit code, or minus the number of the signal that ended it."""
     malformed: int = 0
     """Complete journal lines that were not events."""
+    pid: int | None = None
+    """As the child counts itself."""
 
 
 @dataclass
@@ -75,11 +78,14 @@ class Gathered:
     iterations: list[IterationDone] = field(default_factory=list[IterationDone])
     environment: EnvironmentSeen | None = None
     phase: str = ""
+    pid: int | None = None
 
     def take(self, event: Any) -> None:
         """Add one event."""
         if isinstance(event, PhaseEntered):
             self.phase = event.phase
+        elif isinstance(event, Started):
+            self.pid = event.pid
         elif isinstance(event, IterationDone):
             self.iterations.append(event)
         elif isinstance(event, ReadingTaken):
