@@ -216,6 +216,14 @@ class StepStarted:
 
 
 @dataclass
+class Planned:
+    """What a sweep or a search is about to do, told before its first measurement and when the plan changes."""
+
+    text: str
+    expected_s: Optional[float] = None
+
+
+@dataclass
 class MeasurementStarted:
     """A child was started; its events are in ``journal``."""
 
@@ -269,6 +277,7 @@ EVENTS: Dict[str, Type[Any]] = {
         Finished,
         RunStarted,
         StepStarted,
+        Planned,
         MeasurementStarted,
         MeasurementEnded,
         StepEnded,
@@ -317,7 +326,7 @@ class Plan:
     ``quality`` is {"metric", "direction", "target", "batches"}.
     ``extra`` holds "scheduler" (None or {"name", "args", "steps"}) and what one task needs alone (checkpoint path,
     gradient reference, ...); inventory: "placement" {"ranks", "strategy"}, "backward" (one real backward if the
-    model is small).
+    model is small); timed: "validation_batches" and "validation_micro" (1 of the micro-batch's size where absent).
     """
 
     id: str

@@ -10,7 +10,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
+from ..faults import is_out_of_memory
 from ..finite import check_loss
+from ..observed import Observed
 from ..others import OthersShare
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
 from ..session import Session
@@ -116,7 +118,11 @@ def run(plan: Plan, report: Reporter) -> None:
     outer.end()
     report(EnvironmentSeen(*device.facts()))
     clocked = Clocked(session)
+    seen = Observed(session.model, session.micro)
+    session.placed = seen.placed
     first_ms, loss = _first(clocked, report, outer)
+    observed, unseen = seen.stop()
+    session.placed = lambda batch: None
     check_loss(loss, session, 0)
     device.settle(session.known_bytes())
     warmup = max(2, plan.warmup)
@@ -126,12 +132,9 @@ def run(plan: Plan, report: Reporter) -> None:
     device.reset_peaks()
     report.enter("forward")
     table = _timed(clocked, report, plan.iterations, warmup + 1)
-    device.lift_limit()
     steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
-    outer.begin("validate")
-    session.plan.quality["batches"] = 1
-    session.validate()
-    outer.end()
+    exhausted = _validate(session, plan, outer)
+    device.lift_limit()
     for one in _worst(outer.taken + inner.taken + steady).values():
         report(one)
     losses = [None if one is None else float(one) for one in table.pop("loss_tensors")]
@@ -141,10 +144,30 @@ def run(plan: Plan, report: Reporter) -> None:
         loss_first=loss,
         losses=losses,
         allocated_source=device.allocated_source,
+        observed_batch=observed,
+        observed_unknown=unseen,
+        validation_batch=session.micro,
     )
     report(ResultReady("timed", table))
+    if exhausted is not None:
+        raise exhausted  # what was trained until then is a result all the same
     for place, value in enumerate(losses):
         check_loss(value, session, place + warmup + 1)
+
+
+def _validate(session: Session, plan: Plan, readings: PhaseReadings) -> Optional[BaseException]:
+    """Validation batches, as many and as large as the plan says; the error when memory did not suffice for them."""
+    readings.begin("validate")
+    session.plan.quality["batches"] = plan.extra.get("validation_batches") or 1
+    session.micro = plan.extra.get("validation_micro") or session.micro
+    try:
+        session.validate()
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return error.with_traceback(None)  # its frames would keep the tensors
+    readings.end()
+    return None
 
 
 def _first(clocked: Clocked, report: Reporter, readings: PhaseReadings) -> Tuple[float, Optional[float]]:
