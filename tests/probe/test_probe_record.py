@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tui.probe import align
 from tui.probe.allocations import Record
-from tui.probe.labels import Labelled
+from tui.probe.labels import Labelled, Registration
 from tui.probe.tracker import Label
 
 ENTRIES = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
@@ -94,7 +94,7 @@ def label(row=None, op="mm", module="fc", phase="forward"):
 
 
 def labelled(rows, marks, registered=(), births=(), tracked=1):
-    return Labelled(Record(rows), marks, list(registered), list(births), tracked)
+    return Labelled(Record(rows), marks, [Registration(*one) for one in registered], list(births), tracked)
 
 
 MARKS = [(0, "forward", 1, 0), (100, "backward", 1, 0), (200, "step", 1, None), (300, "end", None, None)]

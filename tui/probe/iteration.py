@@ -42,6 +42,8 @@ class Run:
         self.losses: List[torch.Tensor] = []
         self.steps = 0
         self.skipped = 0
+        self.applied: List[Any] = []
+        """Every optimizer that was stepped, once."""
         self.check: Optional[Callable[[torch.Tensor, int], None]] = None
         """Told every loss with its micro-batch before the backward, where waiting for it does no harm."""
         self._enter = enter
@@ -116,6 +118,8 @@ class Run:
         if clip:
             self._refuse_sparse()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+        if all(optimizer is not one for one in self.applied):
+            self.applied.append(optimizer)
         stepped = self._step(optimizer)
         self.steps += stepped
         self.skipped += not stepped

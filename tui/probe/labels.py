@@ -14,7 +14,7 @@ a retained activation; anything else in an iteration is a step temporary.  No to
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import align
 from .label import Label
@@ -30,7 +30,22 @@ UNTRACKED = ("build", "optimizer", "step", "validate")
 
 
 Mark = Tuple[int, str, Optional[int], Optional[int]]
-Registration = Tuple[int, int, str, str]
+
+
+class Registration(NamedTuple):
+    """A storage that was looked up at a known time: what it holds, and for whom."""
+
+    time_ns: int
+    address: int
+    row: str
+    name: str = ""
+    """Of the parameter or buffer that it is of or belongs to."""
+    module: str = ""
+    """Path of the module that holds it."""
+    shape: Tuple[int, ...] = ()
+    dtype: str = ""
+
+
 Birth = Tuple[int, int, Label]
 
 
@@ -55,7 +70,7 @@ class Labelled:
     Args:
         record: an ``allocations.Record``.
         marks: (time_ns, phase, iteration or None, micro or None), in order; the last one ends the measurement.
-        registered: (time_ns, address, row, name): storages looked up at known times.
+        registered: storages looked up at known times; the last word about one counts.
         births: the tracker's, of iteration ``tracked``; None: none was tracked, and the places in the program
             where a block was made and freed decide alone (a run that ended too early).
         spans: (begun_ns, ended_ns) of every operator of that iteration, in order, for a record that does not
@@ -67,7 +82,7 @@ class Labelled:
         self,
         record: Record,
         marks: List[Mark],
-        registered: List[Registration],
+        registered: Iterable[Registration],
         births: List[Birth],
         tracked: Optional[int],
         spans: Sequence[Tuple[int, int]] = (),
@@ -81,6 +96,7 @@ class Labelled:
         self.labels: List[Optional[Label]] = [None] * len(record.allocations)
         self.names = [""] * len(record.allocations)
         self.outside: Dict[int, Tuple[str, str]] = {}
+        self.held: Dict[int, Registration] = {}
         self._tracked = tracked
         self._where: List[Optional[Interval]] = [None] * len(record.allocations)
         for interval in self.intervals:
@@ -141,14 +157,15 @@ class Labelled:
     def _keys(self, indices: List[int]) -> List[Tuple[int, str]]:
         return [(self.record.allocations[one].nbytes, self.record.allocations[one].op) for one in indices]
 
-    def _register(self, registered: List[Registration]) -> None:
-        for time_ns, address, row, name in registered:
-            index = self.record.alive_at(address, time_ns)
+    def _register(self, registered: Iterable[Registration]) -> None:
+        for one in registered:
+            index = self.record.alive_at(one.address, one.time_ns)
             if index is None:
-                self.outside[address] = (row, name)
+                self.outside[one.address] = (one.row, one.name)
             else:
-                self.rows[index] = row
-                self.names[index] = name
+                self.rows[index] = one.row
+                self.names[index] = one.name
+                self.held[index] = one
 
     def _by_lifetime(self, index: int) -> str:
         one, label, interval = self.record.allocations[index], self.labels[index], self._where[index]

@@ -159,6 +159,23 @@ def step_refused(name: str, error: BaseException) -> Optional[TaskError]:
     return TaskError("workload", "%s: %s cannot take a step: %s" % (KEY, name, text), hint=hint)
 
 
+def all_of(optimizer: Any) -> List[Any]:
+    """``optimizer`` and every torch optimizer that is an attribute of it, as of one that wraps or bundles others."""
+    found, waiting = [], [optimizer]
+    while waiting:
+        one = waiting.pop(0)
+        found.append(one)
+        for value in getattr(one, "__dict__", {}).values():
+            held = list(value) if isinstance(value, (list, tuple)) else [value]
+            waiting += [
+                other
+                for other in held
+                if isinstance(other, torch.optim.Optimizer)
+                and all(other is not seen for seen in found + waiting)
+            ]
+    return found
+
+
 def state_tensors(optimizer: Any) -> List[Tuple[int, str, torch.Tensor]]:
     """Every tensor in the optimizer's state, as (parameter index, key, tensor)."""
     found = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional
 
 import torch
 from torch.utils import _pytree as pytree
@@ -72,6 +72,12 @@ class Session:
     def _on_phase(self, phase: str, micro: Optional[int]) -> None:
         self._enter(phase, micro)
 
+    @property
+    def optimizers(self) -> List[Any]:
+        """The optimizer, those that one of the workload's own holds, and those that its step has applied."""
+        found = optimizers.all_of(self.optimizer)
+        return found + [one for one in self.run.applied if all(one is not other for other in found)]
+
     def observe(self, enter: Enter) -> None:
         """Tell phases of the coming iterations to ``enter(phase, micro)``."""
         self._enter = enter
@@ -130,7 +136,7 @@ class Session:
         """Bytes of the tensors that are alive between iterations: weights, buffers, gradients, optimizer state."""
         tensors = [*self.model.parameters(), *self.model.buffers()]
         tensors += [one.grad for one in self.model.parameters() if one.grad is not None]
-        tensors += [one for _, _, one in optimizers.state_tensors(self.optimizer)]
+        tensors += [one for made in self.optimizers for _, _, one in optimizers.state_tensors(made)]
         return sum(one.untyped_storage().nbytes() for _, one in storages(tensors))
 
     def validate(self) -> float:

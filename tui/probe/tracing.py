@@ -9,11 +9,12 @@ import torch
 
 from . import optimizers
 from .iteration import tensors_of
-from .tracker import Tracker, storages
+from .labels import Registration
+from .tracker import Tracker, stored
 
 if TYPE_CHECKING:
     from .device.base import Recorder
-    from .labels import Birth, Mark, Registration
+    from .labels import Birth, Mark
     from .reporter import Reporter
     from .session import Session
 
@@ -50,26 +51,43 @@ class Trace:
         if self.tracker is not None:
             self.tracker.phase = phase
 
-    def register(self, tensors: Iterable[torch.Tensor], row: str, name: str = "") -> None:
+    def register(self, tensors: Iterable[torch.Tensor], row: str) -> None:
         """These tensors' storages hold ``row`` now."""
-        now = time.time_ns()
-        self.registered += [(now, address, row, name) for address, _ in storages(tensors)]
+        self._register((("", one) for one in tensors), row)
+
+    def _register(self, named: Iterable[Tuple[str, torch.Tensor]], row: str) -> None:
+        now, seen = time.time_ns(), {0}
+        for name, tensor in named:
+            local, address = stored(tensor)
+            if address not in seen:
+                seen.add(address)
+                module = name.rpartition(".")[0] or (self._root if name else "")
+                shape, dtype = tuple(local.shape), str(local.dtype)[6:]
+                self.registered.append(Registration(now, address, row, name, module, shape, dtype))
+
+    @property
+    def _root(self) -> str:
+        return "" if self.session is None else type(self.session.model).__name__
 
     def register_gradients(self) -> None:
         """The gradients as they are now."""
         if self.session is not None:
-            parameters = self.session.model.parameters()
-            self.register([one.grad for one in parameters if one.grad is not None], "gradients")
+            named = self.session.model.named_parameters()
+            self._register([(name, one.grad) for name, one in named if one.grad is not None], "gradients")
 
     def register_all(self) -> None:
         """Weights, buffers, gradients and optimizer state as they are now."""
         if self.session is None:
             return
-        state = optimizers.state_tensors(self.session.optimizer)
-        self.register([tensor for _, _, tensor in state], "optimizer_state")
+        model = self.session.model
+        names = {id(one): name for name, one in model.named_parameters()}
+        for optimizer in self.session.optimizers:
+            owners = [names.get(id(one), "") for one in optimizer.state]
+            state = optimizers.state_tensors(optimizer)
+            self._register([(owners[place], tensor) for place, _, tensor in state], "optimizer_state")
         self.register_gradients()
-        self.register(self.session.model.buffers(), "buffers")
-        self.register(self.session.model.parameters(), "weights")
+        self._register(model.named_buffers(), "buffers")
+        self._register(model.named_parameters(), "weights")
 
     def validating(self, batch: Any) -> None:
         """A validation batch is on the device, so that what follows is validation and not its making."""

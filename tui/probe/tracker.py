@@ -76,8 +76,9 @@ class Tracker(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
-        if self._stack and torch.is_grad_enabled():
-            self._module_of_sequence.setdefault(_sequence(), self._stack[-1])
+        if self._stack:
+            # Here the operator's own node has been made: the next number is one more than its.
+            self._module_of_sequence.setdefault(_sequence() - 1, self._stack[-1])
         begun = time.time_ns()
         out = func(*args, **(kwargs or {}))
         self.spans.append((begun, time.time_ns()))
@@ -117,10 +118,10 @@ class Tracker(TorchDispatchMode):
             self.births.append((time.time_ns(), address, label))
 
     def _module(self) -> str:
-        if self.phase != "backward":
-            return self._stack[-1] if self._stack else ""
+        if self._stack:
+            return self._stack[-1]  # in a backward too, where a forward is done again
         node = _node()
-        return self._module_of_sequence.get(node, self._stack[-1] if self._stack else "")
+        return "" if node is None else self._module_of_sequence.get(node, "")
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:
@@ -153,12 +154,17 @@ def _node() -> Optional[int]:
         return None
 
 
+def stored(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
+    """(the tensor, a DTensor's local part; the address of its storage, 0 without one)."""
+    local = getattr(tensor, "_local_tensor", tensor)
+    return local, _address(local)
+
+
 def storages(tensors: Iterable[torch.Tensor]) -> List[Tuple[int, torch.Tensor]]:
     """(address, tensor) of each different storage among ``tensors``, DTensors by their local part."""
     seen = {}
     for tensor in tensors:
-        local = getattr(tensor, "_local_tensor", tensor)
-        address = _address(local)
+        local, address = stored(tensor)
         if address:
             seen.setdefault(address, local)
     return list(seen.items())

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict
 
 from .. import device as devices
-from .. import peaks, tracing
+from .. import peaks, timeline, tracing
 from ..faults import TaskError, asked_bytes, is_out_of_memory, one_line
 from ..labels import Labelled
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
@@ -57,7 +57,10 @@ def run(plan: Plan, report: Reporter) -> None:
         trace.spans,
         device.workspaces(),
     )
-    report(ResultReady("traced", peaks.table(labelled, trace.session, trace.recorder, trace.marks)))
+    found = peaks.table(labelled, trace.session, trace.recorder, trace.marks)
+    if plan.journal:
+        found["unknown"].update(timeline.keep(labelled, peaks.STEADY, plan.journal))
+    report(ResultReady("traced", found))
 
 
 def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
