@@ -190,6 +190,22 @@ def test_trainable_parameters_without_a_gradient_are_named_from_the_tree():
     assert "7 received no gradient in a real backward: scale" in said
 
 
+def test_a_shared_tensor_is_told_with_its_elements_where_the_tree_has_it():
+    lines = counted(shared=("lm_head.weight = wte.weight",))
+    assert "shared, counted once: lm_head.weight = wte.weight (50 elements)" in lines(tree=TREE)
+    assert "shared, counted once: lm_head.weight = wte.weight" in lines()
+
+
+def test_weights_that_are_asked_to_be_packed_and_are_not_say_so():
+    why = "config.json asks for gptq weights"
+    lines = counted(packed_parameters=None, unknown={"packed_parameters": why})()
+    assert f"packed: {why}" in lines
+
+
+def test_one_tensor_is_not_called_several():
+    assert "1 tensor, " in text(counted(tensors=1)())
+
+
 def test_experts_show_what_works_on_one_token():
     assert "active a token 30,000,000 without the experts" in text(counted(active_parameters=30_000_000)())
 
@@ -239,6 +255,25 @@ def test_the_document_has_every_module_and_parameter():
     assert document["parameters"][1]["also"] == ["lm_head.weight"]
     assert document["inventory"]["without_gradient"] == ["scale"]
     assert "modules.h.0.attn.elements_count 20" in plain_lines(document)
+
+
+def test_the_document_has_the_elements_of_shared_tensors_once():
+    shared = replace(CUDA_INVENTORY, shared=("lm_head.weight = wte.weight",))
+    source = Source(CUDA_SPEC, replace(CUDA, inventory=shared), "gpt.toml", "sha256:0")
+    found = params_document(source, tree=TREE)["inventory"]
+    assert (found["shared_elements_count"], found["without_gradient"]) == (50, ["scale"])
+    none = params_document(source)
+    assert none["inventory"]["shared_elements_count"] is None
+    assert unexplained(none) == []
+
+
+def test_the_document_does_not_say_that_every_gradient_came_where_no_backward_was_run():
+    unseen = replace(TREE, parameters=tuple(replace(one, received=None) for one in TREE.parameters))
+    why = "the model is too large"
+    left = replace(CUDA_INVENTORY, gradient_receiving=None, unknown={"gradient_receiving": why})
+    found = params_document(Source(CUDA_SPEC, replace(CUDA, inventory=left), "gpt.toml", "s"), tree=unseen)
+    assert found["inventory"]["without_gradient"] is None
+    assert found["unknown"]["inventory.without_gradient"] == why
 
 
 def test_the_document_says_why_it_has_no_tree():

@@ -5,6 +5,9 @@ import torch
 
 from tui.probe import workload
 from tui.probe.faults import TaskError
+from tui.probe.protocol import ResultReady
+
+from .helpers import run_here
 
 pytest.importorskip("transformers")
 
@@ -179,6 +182,18 @@ def test_experts_are_said_once_the_model_is_built(tmp_path, kind, expected):
     assert found.experts is None
     found.build()
     assert found.experts == expected
+
+
+@pytest.mark.parametrize("method", ["bitsandbytes", "gptq", None])
+def test_low_bit_weights_that_a_configuration_asks_for_are_not_passed_over(tmp_path, method):
+    asked = {"load_in_4bit": True} | ({"quant_method": method} if method else {})
+    source = load(tmp_path, "llama", quantization_config=asked)
+    assert source.unpacked.startswith(f"config.json asks for {method or 'low-bit'} weights")
+    events = run_here("inventory", source="config.json", folder=tmp_path)
+    (table,) = (one.table for one in events if isinstance(one, ResultReady))
+    assert table["packed_parameters"] is None
+    assert table["unknown"]["packed_payload_bytes"] == source.unpacked
+    assert load(tmp_path, "llama").unpacked == ""
 
 
 def test_a_masked_language_model_has_labels_at_15_percent_of_the_places(tmp_path):

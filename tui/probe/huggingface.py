@@ -74,7 +74,23 @@ def load(path: str, args: Dict[str, Any]) -> Workload:
         return model(**batch).loss
 
     made = Workload({"build": build, "batch": batch, "loss": loss}, dict(args), shown)
+    made.unpacked = _unpacked(config, shown)
     return made
+
+
+def _unpacked(config: Any, shown: str) -> str:
+    """Why weights that the configuration asks to have in low-bit form are not; "": it asks for none."""
+    asked = getattr(config, "quantization_config", None)
+    if not asked:
+        return ""
+    method = asked.get("quant_method") if isinstance(asked, dict) else getattr(asked, "quant_method", None)
+    return (
+        "%s asks for %s weights (quantization_config), which random ones are not: they are unpacked here"
+        % (
+            shown,
+            getattr(method, "value", method) or "low-bit",
+        )
+    )
 
 
 def _settle(config: Any, cls: Any, args: Dict[str, Any]) -> None:

@@ -40,6 +40,8 @@ class Workload:
         self.experts = experts
         """{"modules": dotted pattern of the routed experts, "total": experts of a layer, "used": those that a token is
         sent to}; None: not said.  A source that learns it from the model says it once ``build`` has been called."""
+        self.unpacked = ""
+        """Why weights that are asked to be low-bit are built as whole ones; "": none are asked to be."""
 
     def has(self, name: str) -> bool:
         """Whether the source defines this function itself."""
@@ -86,6 +88,7 @@ class Workload:
                 "batch(n=%d, ...) gave %d samples" % (n, shaped[0].shape[0]),
                 where=self._line("batch"),
                 hint="return n of them, or every figure would be for another batch than it says",
+                observed_batch=shaped[0].shape[0],
             )
         return made
 

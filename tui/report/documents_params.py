@@ -7,7 +7,14 @@ from tui.project.measured import Inventory
 from tui.project.modules import Modules
 from tui.report.envelope import Document, Source, enveloped
 from tui.report.json_values import Missing, known
-from tui.report.text_params import causes, no_formula, params_word, spec_formula, without_gradient
+from tui.report.text_params import (
+    causes,
+    no_formula,
+    params_word,
+    shared_elements,
+    spec_formula,
+    without_gradient,
+)
 
 MAYBE = {
     "active_parameters": "active_parameters_count",
@@ -109,9 +116,26 @@ def _inventory(inventory: Inventory, tree: Modules | None) -> Document:
         "dtypes": dict(inventory.dtypes),
         "parts": dict(inventory.groups),
         "shared": list(inventory.shared),
-        "without_gradient": without_gradient(tree),
+        "shared_elements_count": _shared_count(inventory, tree),
+        "without_gradient": _without_gradient(inventory, tree),
         "notes": dict(inventory.unknown),
     }
+
+
+def _shared_count(inventory: Inventory, tree: Modules | None) -> int | Missing:
+    """Elements of the tensors that go by several names, each once."""
+    if not inventory.shared:
+        return 0
+    return Missing("the module tree is not at hand") if tree is None else sum(shared_elements(tree).values())
+
+
+def _without_gradient(inventory: Inventory, tree: Modules | None) -> list[str] | Missing:
+    """Names; none only where a backward was seen."""
+    if tree is None:
+        return Missing("the module tree is not at hand")
+    if all(one.received is None for one in tree.parameters):
+        return Missing(inventory.unknown.get("gradient_receiving") or "no backward was run yet")
+    return without_gradient(tree)
 
 
 def _tree(tree: Modules) -> Document:

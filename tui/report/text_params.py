@@ -19,6 +19,9 @@ FIGURE = 13
 NAMED = 3
 """Names of parameters that are said at most."""
 
+_NOTES = {"meta": "device", "packed_parameters": "packed", "state_entries": "entries", "modules": "tree"}
+"""Words for what is told of at the end, by the key of its reason."""
+
 _CAUSE = re.compile(r"([+-][0-9,]+): (.*)", re.DOTALL)
 _SET = re.compile(r"\bset ([a-z_0-9]+ = \S+?)(?=[;,]| or |$)")
 
@@ -64,11 +67,15 @@ def params_lines(
             lines += _of_formula(formula, width)
     else:
         lines += labelled("formula", f"n/a: {no_formula(inventory)}", LABEL, width)
-    size = f"{inventory.tensors:,} tensors, {inventory.parameter_bytes:,} B"
+    size = f"{inventory.tensors:,} tensor{'' if inventory.tensors == 1 else 's'}, {inventory.parameter_bytes:,} B"
     lines += _aligned("inventory (unique)", inventory.unique_parameters, size, width)
     lines += _difference(inventory, width)
     lines += [*_stored(inventory, width), *_ranks(spec, inventory, width), *_active(inventory, width)]
-    lines += [*_trainable(inventory, tree, width), *_entries(inventory, width), *_notes(inventory, width)]
+    lines += [
+        *_trainable(inventory, tree, width),
+        *_entries(inventory, tree, width),
+        *_notes(inventory, width),
+    ]
     return [*lines, *between, *closing(_verdict(inventory), width)]
 
 
@@ -114,6 +121,12 @@ def without_gradient(tree: Modules | None) -> list[str]:
     if tree is None:
         return []
     return [one.name for one in tree.parameters if one.trainable and one.received is False]
+
+
+def shared_elements(tree: Modules | None) -> dict[str, int]:
+    """Elements of each tensor that has several names, by these as ``Inventory.shared`` has them."""
+    found = () if tree is None else tree.parameters
+    return {" = ".join(reversed([one.name, *one.also])): one.elements for one in found if one.also}
 
 
 def _aligned(label: str, figure: int, text: str, width: int, *, signed: bool = False) -> list[str]:
@@ -214,7 +227,7 @@ def _trainable(inventory: Inventory, tree: Modules | None, width: int) -> list[s
     return wrap(text, width)
 
 
-def _entries(inventory: Inventory, width: int) -> list[str]:
+def _entries(inventory: Inventory, tree: Modules | None, width: int) -> list[str]:
     text = f"checkpoint: {inventory.state_entries:,} entries, {inventory.state_entry_elements:,} elements"
     if inventory.buffer_elements:
         text += f"; buffers: {inventory.buffer_elements:,} elements ({inventory.buffer_bytes:,} B)"
@@ -223,15 +236,17 @@ def _entries(inventory: Inventory, width: int) -> list[str]:
             some = f"{kept:,} of them" if kept else "none of them"
             text += f", {'all' if kept == inventory.buffer_elements else some} in it"
     lines = wrap(text, width)
+    sizes = shared_elements(tree)
     for names in inventory.shared:
-        lines += hanging(f"shared, counted once: {names}", width)
+        size = f" ({sizes[names]:,} elements)" if names in sizes else ""
+        lines += hanging(f"shared, counted once: {names}{size}", width)
     return lines
 
 
 def _notes(inventory: Inventory, width: int) -> list[str]:
     """What else could not be told as it is told elsewhere."""
     lines: list[str] = []
-    for key, word in (("meta", "device"), ("state_entries", "entries"), ("modules", "tree")):
+    for key, word in _NOTES.items():
         if key in inventory.unknown:
             lines += hanging(f"{word}: {inventory.unknown[key]}", width)
     return lines

@@ -158,6 +158,10 @@ class Counting:
             self.found,
         )
         self.table["unknown"].update(unknown)
+        if self.source.unpacked and not self.table["packed_parameters"]:
+            for key in ("packed_parameters", "packed_payload_bytes", "packed_metadata_bytes"):
+                self.table[key] = None
+                self.table["unknown"][key] = self.source.unpacked
         self._write_tree(one_backward.Backward())
 
     def _compare_with_real(self, unknown: Dict[str, str]) -> None:
