@@ -228,6 +228,8 @@ class Probe(Exhaustion):
     tracking_bytes: int | None = None
     """How much the tracked iteration's peak differs from the untracked one that is reported."""
     journal: str = ""
+    timeline: str = ""
+    """``runs/<id of the traced child>.timeline.json``, see ``project.timeline``; "": none, see ``unknown``."""
     failure: str = ""
     """The sentence, when it did not end well."""
     alive: dict[str, int] = field(default_factory=dict[str, int])
@@ -245,6 +247,8 @@ class Probe(Exhaustion):
     """The children that it was measured with, in order: traced, timed."""
     seconds: float | None = None
     """Wall time of its children together."""
+    training_process_bytes: int | None = None
+    """The process at its most before validation began, in the run that decided."""
     start_bytes: int | None = None
     """Requested bytes alive before the first iteration: the same for every batch, or they cannot be compared."""
     growth_bytes: int | None = None

@@ -15,105 +15,95 @@ from tui.engine import device as devices
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
 from tui.engine.steps import common
+from tui.engine.steps.candidates import Candidate, Manner, annotated, too_few
 from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
+from tui.engine.steps.timelines import with_timeline
 from tui.engine.steps.times import with_times
 from tui.errors import VerdictError
-from tui.probe.protocol import Progress
 from tui.project.ids import new_id
 from tui.project.load import Project
 from tui.project.measured import Measured, Probe
 
-ITERATIONS = 20
-QUICK_ITERATIONS = 5
-WARMUP = 3
 CONTENDED_SHARE = 0.02
 """Change of what other processes hold, as a share of the device, that marks a measurement."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
-    """One batch to measure."""
-
-    micro: int
-    accumulate: int
-    length: int | None
-
-
 async def run(context: Context) -> StepResult:
-    """Measure every asked batch, saving each; the code is 1 when a single one does not fit."""
-    project, spec = common.ready(context)
-    options = context.options
-    batch = project.spec.workload.batch
-    lengths = options.lengths or ((batch.length.max,) if batch.length else (None,))
-    micros = options.batches or (batch.micro,)
-    accumulate = options.accumulate or batch.accumulate
-    wanted = [Candidate(micro, accumulate, length) for length in lengths for micro in micros]
-    results: list[StepResult] = []
-    for place, one in enumerate(wanted):
-        if len(wanted) > 1:
-            context.say(Progress(place, len(wanted), "batches"))
-        result = await measure(context, project, spec, one)
-        results.append(result)
-        if result.code > VerdictError.code or result.outcome == "cancelled":
-            return _ended_early(result, len(wanted), results[:-1])
-    return results[0] if len(results) == 1 else _several(wanted, results)
+    """One batch, a sweep or a search, as the command line says; each batch is saved as soon as it ended."""
+    from tui.engine.steps import search, sweep
+
+    return await (search.run(context) if context.options.search else sweep.run(context))
 
 
-def _ended_early(result: StepResult, asked: int, before: Sequence[StepResult]) -> StepResult:
-    """``result``, saying what of a sweep was saved before it."""
-    if not before:
-        return result
-    text = f"{result.text}; the {len(before)} of {asked} batches before it are saved"
-    return dataclasses.replace(result, text=text, result_id=result.result_id or before[-1].result_id)
-
-
-def _several(wanted: Sequence[Candidate], results: Sequence[StepResult]) -> StepResult:
-    fitting = [one.micro for one, result in zip(wanted, results, strict=True) if result.outcome == "fits"]
-    largest = f"; the largest that fits is {max(fitting)}" if fitting else ""
-    text = f"{len(fitting)} of {len(results)} batches fit{largest}"
-    return StepResult("done", 0 if fitting else 1, text, results[-1].result_id)
-
-
-async def measure(context: Context, project: Project, spec: str, one: Candidate) -> StepResult:
-    """Both children at one batch, and the saved Probe."""
+async def measure(
+    context: Context, project: Project, spec: str, one: Candidate, manner: Manner
+) -> StepResult:
+    """The children that ``manner`` says at one batch, and the saved Probe."""
     budget = project.spec.budget
     before = context.device_now()
     if before is not None and not context.options.force:
         devices.refuse_if_busy(before, budget.job, where=project.at("budget.job"))
-    limit = budget.job if budget.job is not None else (before.total_bytes if before is not None else None)
+    limit = limit_of(context, project)
     id = new_id("p")
-    asked: dict[str, Any] = {**dataclasses.asdict(one), "limit_bytes": limit}
-    title = f"micro-batch {one.micro}"
-    traced = await context.measure(
-        common.plan(context, project, "traced", **asked, iterations=3), f"{title}, memory"
-    )
-    outcomes = [traced]
-    if traced.word == "done":
-        count = context.options.iterations or (QUICK_ITERATIONS if context.options.quick else ITERATIONS)
-        warmup = WARMUP if context.options.warmup is None else context.options.warmup
-        timed = await context.measure(
-            common.plan(context, project, "timed", id=id, **asked, iterations=count, warmup=warmup),
-            f"{title}, time",
-        )
-        outcomes.append(timed)
-    last = outcomes[-1]
+    children: dict[str, Outcome] = {}
+    for task in manner.order:
+        children[task] = outcome = await _child(context, project, one, manner, task, id, limit)
+        if outcome.word != "done":
+            break
+    children = _decisive(children, manner)
+    last = children.get("timed") or children["traced"]
     if last.word in ("failed", "crashed") and common.code_of(last) != VerdictError.code:
+        if not (manner.several and too_few(last) is not None):
+            return common.failed(last)
+    if last.word == "cancelled" and len(children) == 1:
         return common.failed(last)
-    if last.word == "cancelled" and traced.word != "done":
-        return common.failed(last)
+    outcomes = list(children.values())
     probe = assemble(context, project, spec, one, outcomes, limit, before)
+    probe = annotated(project.spec, probe, children, manner)
     common.keep(context, outcomes, id, "probe", probe)
-    _note_gradients(context, spec, traced)
+    _note_gradients(context, spec, outcomes[0])
     return _said(project, probe, id)
+
+
+async def _child(
+    context: Context, project: Project, one: Candidate, manner: Manner, task: str, id: str, limit: int | None
+) -> Outcome:
+    asked: dict[str, Any] = {**dataclasses.asdict(one), "limit_bytes": limit}
+    title = f"micro-batch {one.micro}" + ("" if one.length is None else f" x {one.length}")
+    if task == "traced":
+        plan = common.plan(context, project, "traced", **asked, iterations=3)
+        return await context.measure(plan, f"{title}, memory")
+    asked |= {"iterations": manner.iterations, "warmup": manner.warmup, "extra": manner.extra(project.spec)}
+    plan = common.plan(context, project, "timed", id=id, **asked)
+    what = "soak" if manner.soak else ("time" if manner.traced else "whether it fits")
+    return await context.measure(plan, f"{title}, {what}")
+
+
+def _decisive(children: dict[str, Outcome], manner: Manner) -> dict[str, Outcome]:
+    """The children that say something of this batch, the traced one first.
+
+    A soak that held is not undone by its traced child, which needs more than the workload does.
+    """
+    traced = children.get("traced")
+    if manner.soak and traced is not None and traced.word != "done":
+        return {"timed": children["timed"]}
+    return {task: children[task] for task in ("traced", "timed") if task in children}
+
+
+def limit_of(context: Context, project: Project) -> int | None:
+    """Bytes that a child is held to: the budget, else the whole device; None: not known."""
+    device = context.device_now()
+    total = device.total_bytes if device is not None else None
+    return project.spec.budget.job if project.spec.budget.job is not None else total
 
 
 def _said(project: Project, probe: Probe, id: str) -> StepResult:
     found = probe_verdict(project.spec, probe)
     if probe.outcome == "cancelled":
         return StepResult("cancelled", 4, probe.failure, id)
-    if probe.outcome == "failed":
-        return StepResult("failed", VerdictError.code, probe.failure, id)
+    if probe.outcome in ("failed", "not-tested"):
+        return StepResult(probe.outcome, VerdictError.code, probe.failure, id)
     code = 0 if probe.outcome in ("fits", "unknown") else VerdictError.code
     return StepResult(probe.outcome, code, probe.failure or found.word, id)
 
@@ -128,7 +118,8 @@ def assemble(
     before: devices.Device | None,
 ) -> Probe:
     """The Probe entry of one batch from its children; ``before``: the device just before them."""
-    traced, timed = outcomes[0], (outcomes[1] if len(outcomes) > 1 else None)
+    traced = outcomes[0]
+    timed = next((one for one in outcomes if "timed" in one.results), outcomes[1] if len(outcomes) > 1 else None)
     after = context.device_now()
     key, _ = common.environment(context, outcomes)
     kind = context.device.kind if context.device is not None else "cpu"
@@ -156,7 +147,7 @@ def assemble(
         tracking_bytes=traced.results.get("traced", {}).get("tracking_bytes"),
         journal=common.journal_name([outcomes[-1]]),
     )
-    probe = with_times(probe, timed)
+    probe = with_timeline(with_times(probe, timed), traced)
     return with_outcome(project, probe, outcomes)
 
 
