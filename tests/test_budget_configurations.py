@@ -41,6 +41,13 @@ def _formula(workload: str, table: dict[str, Any] | None = None) -> params.Formu
         pytest.param({"model_type": "bert", "is_decoder": True}, id="an encoder as decoder"),
         pytest.param({"model_type": "llama", "num_attention_heads": "8"}, id="text for a number"),
         pytest.param({"model_type": "llama", "num_attention_heads": 0}, id="no heads"),
+        pytest.param({**GPT2, "add_cross_attention": True}, id="cross-attention"),
+        pytest.param({**GPT2, "num_hidden_layers": 3}, id="two names that contradict each other"),
+        pytest.param({"model_type": "opt", "_remove_final_layer_norm": True}, id="no final norm"),
+        pytest.param({"model_type": "bert", "tie_word_embeddings": False}, id="two biases on the output"),
+        pytest.param({"model_type": "vit", "image_size": [224, 384]}, id="images that are no squares"),
+        pytest.param({"model_type": "vit", "image_size": 225}, id="pixels that are in no patch"),
+        pytest.param({"model_type": "qwen2", "num_attention_heads": 4}, id="heads that do not divide"),
         pytest.param({}, id="no kind"),
     ],
 )
@@ -58,6 +65,15 @@ def test_a_bert_classifier_has_a_pooler_and_its_classes() -> None:
     ) or ("", {})
     assert (family, args["pooler"], args["classes"]) == ("encoder", True, 2)
     assert params.formula(family, args).total == 109_483_778  # BERT base with a head of 2 classes
+
+
+@pytest.mark.parametrize(("kind", "total"), [("gpt2", 2_546_400), ("distilbert", 2_445_594)])
+def test_a_key_may_go_by_its_other_name(kind: str, total: int) -> None:
+    """The totals are those of GPT2LMHeadModel and DistilBertForMaskedLM, which transformers 5.24.0 builds from it."""
+    small = {"num_hidden_layers": 3, "hidden_size": 48, "num_attention_heads": 4}
+    mapped = configurations.arguments_of({"model_type": kind, **small})
+    assert mapped is not None
+    assert params.formula(*mapped).total == total
 
 
 def test_null_counts_as_left_out() -> None:

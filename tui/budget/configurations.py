@@ -1,14 +1,16 @@
 """Hugging Face configurations as arguments of a family, for the kinds of model whose parameters we can write down.
 
 A key that a configuration leaves out has the value of the kind's own default, as in ``transformers``: saved
-configurations often hold only what differs.  A configuration that says something a family cannot express has no
-arguments, rather than wrong ones.
+configurations often hold only what differs.  A configuration that says something a family cannot express, or
+refuses, has no arguments, rather than wrong ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
+
+from tui.budget import params
 
 Args = dict[str, Any]
 Found = tuple[str, Args]
@@ -24,24 +26,40 @@ def arguments_of(configuration: Mapping[str, Any]) -> Found | None:
     >>> arguments_of({"model_type": "gpt2", "n_layer": 24})[1]["layers"]
     24
     """
-    known = KINDS.get(str(configuration.get("model_type")))
+    kind = str(configuration.get("model_type"))
+    known = KINDS.get(kind)
     if known is None:
         return None
     try:
-        return known(Keys(configuration))
+        family, args = known(Keys(configuration, OTHER_NAMES.get(kind, {})))
+        params.formula(family, args)
     except (Unlike, TypeError, ValueError, ArithmeticError, LookupError):
         return None  # values of wrong types are for whoever builds the model to refuse
+    return family, args
 
 
 class Keys:
-    """Takes values out of a configuration; null counts as left out."""
+    """Takes values out of a configuration; null counts as left out.
 
-    def __init__(self, table: Mapping[str, Any]) -> None:
+    Args:
+        table: the configuration.
+        other_names: {name: another one that means the same}.
+    """
+
+    def __init__(self, table: Mapping[str, Any], other_names: Mapping[str, str]) -> None:
         self._table = table
+        self._other_names = other_names
 
     def get(self, name: str, default: Any) -> Any:
-        """The value of ``name``."""
-        value = self._table.get(name)
+        """The value of ``name``.
+
+        Raises:
+            Unlike: its other name has another value.
+        """
+        value, other = self._table.get(name), self._table.get(self._other_names.get(name, ""))
+        if value is not None and other is not None and value != other:
+            raise Unlike
+        value = other if value is None else value
         return default if value is None else value
 
     def must(self, name: str, wanted: Any) -> None:
@@ -76,6 +94,7 @@ class Keys:
 
 def _gpt2(keys: Keys) -> Found:
     keys.head("LMHeadModel")
+    keys.must("add_cross_attention", False)
     width = keys.get("n_embd", 768)
     return "decoder", {
         "layers": keys.get("n_layer", 12),
@@ -93,6 +112,7 @@ def _opt(keys: Keys) -> Found:
     keys.must("do_layer_norm_before", True)
     keys.must("enable_bias", True)
     keys.must("layer_norm_elementwise_affine", True)
+    keys.must("_remove_final_layer_norm", False)
     width = keys.get("hidden_size", 768)
     keys.must("word_embed_proj_dim", width)
     return "decoder", {
@@ -195,6 +215,8 @@ def _bert(positions: int, segments: int, vocab: int) -> Callable[[Keys], Found]:
         end = keys.head("ForMaskedLM", "BertForSequenceClassification")
         keys.must("is_decoder", False)
         keys.must("add_cross_attention", False)
+        if end == "ForMaskedLM":
+            keys.must("tie_word_embeddings", True)  # an output layer of its own has a bias of its own besides
         return "encoder", {
             "layers": keys.get("num_hidden_layers", 12),
             "heads": keys.get("num_attention_heads", 12),
@@ -297,6 +319,18 @@ def _mobilenet_v2(keys: Keys) -> Found:
         "classes": keys.classes(),
     }
 
+
+OTHER_NAMES: Mapping[str, Mapping[str, str]] = {
+    "gpt2": {
+        "n_embd": "hidden_size",
+        "n_positions": "max_position_embeddings",
+        "n_head": "num_attention_heads",
+        "n_layer": "num_hidden_layers",
+    },
+    "mixtral": {"num_local_experts": "num_experts"},
+    "distilbert": {"dim": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers"},
+}
+"""By ``model_type``: what ``transformers`` reads as another key (``attribute_map`` of the configuration's class)."""
 
 KINDS: Mapping[str, Callable[[Keys], Found]] = {
     "gpt2": _gpt2,
