@@ -224,6 +224,8 @@ def _ledger_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--probe", help="id of a measurement; default: the latest of the project's own batch, else the latest"
     )
+    text = "what is alive at the peak: the N largest modules and storages (8)"
+    parser.add_argument("--alive", type=_whole(1), nargs="?", const=8, metavar="N", help=text)
 
 
 def _report_args(parser: argparse.ArgumentParser) -> None:
@@ -341,7 +343,7 @@ def _params(given: argparse.Namespace) -> int:
 def _ledger(given: argparse.Namespace) -> int:
     from tui.commands.ledger import ledger
 
-    return ledger(given.project, given.phase, _output(given), given.probe)
+    return ledger(given.project, given.phase, _output(given), given.probe, given.alive)
 
 
 def _report(given: argparse.Namespace) -> int:

@@ -75,6 +75,17 @@ def peak(timeline: Timeline) -> tuple[int, int]:
     return max(found, key=lambda one: (one[1], -one[0]), default=(-1, level[0]))
 
 
+def peak_in(timeline: Timeline, name: str | None = None) -> tuple[int, int, Phase] | None:
+    """(event, bytes, phase) of the highest instant of the phases called ``name``, None: of all; None: no such."""
+    level = levels(timeline)
+    found = [
+        (*phase_peak(timeline, one, level), one)
+        for one in timeline.phases
+        if name is None or one.name == name
+    ]
+    return max(found, key=lambda one: (one[1], -one[0]), default=None)
+
+
 def phase_at(timeline: Timeline, event: int) -> Phase | None:
     """The phase that ``event`` lies in, None between phases."""
     return next((one for one in timeline.phases if one.first <= event < one.last), None)
@@ -165,6 +176,26 @@ def top(storages: Iterable[Storage], n: int) -> list[Alike]:
         for same in groups.values()
     ]
     return sorted(made, key=lambda one: (-one.bytes, one.storage.born, one.module))[: max(0, n)]
+
+
+def by_pattern(storages: Iterable[Storage]) -> list[Alike]:
+    """What modules hold of their own, those of one place in repeated layers together, most bytes first.
+
+    ``count`` is how many modules, ``storage`` the first of the largest of theirs.
+    """
+    groups: dict[tuple[str, ...], list[Storage]] = {}
+    for one in storages:
+        groups.setdefault(_pattern(one.module), []).append(one)
+    made = [
+        Alike(
+            max(same, key=lambda one: one.bytes),
+            len({one.module for one in same}),
+            sum(one.bytes for one in same),
+            _common([one.module for one in same]),
+        )
+        for same in groups.values()
+    ]
+    return sorted(made, key=lambda one: (-one.bytes, one.module))
 
 
 def _pattern(module: str) -> tuple[str, ...]:

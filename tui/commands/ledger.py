@@ -10,14 +10,26 @@ from tui.budget.choose import ledger_probe
 from tui.commands import stale, steps
 from tui.commands.output import Output
 from tui.commands.unverified import warning
-from tui.errors import UsageError
+from tui.errors import RunError, UsageError
+from tui.project import timeline
+from tui.project.measured import Probe
+from tui.project.timeline import Timeline
 from tui.report import documents_measured, text
+from tui.report.documents_alive import alive_table
+from tui.report.envelope import Document
+from tui.report.json_values import Missing
+from tui.report.lines import wrap
+from tui.report.text_alive import alive_lines
 
 NEGATIVE = ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE")
 
 
-def ledger(project: Path, phase: str | None, output: Output, probe_id: str | None = None) -> int:
+def ledger(
+    project: Path, phase: str | None, output: Output, probe_id: str | None = None, alive: int | None = None
+) -> int:
     """Print the ledger of ``probe_id``, None: of the one that ``ledger_probe`` chooses; 1 when it does not fit.
+
+    ``alive``: rows of what is alive at the peak, None: none of it (JSON has it always).
 
     Raises:
         UsageError: no such measurement or phase.
@@ -37,14 +49,38 @@ def ledger(project: Path, phase: str | None, output: Output, probe_id: str | Non
     if shown is not None and (said := warning(project)):
         output.talk(said)
 
+    wanted = output.json or alive is not None
+    held, why = _timeline(found.measured.probe.get(shown or "")) if wanted else (None, "")
+
     def lines(width: int) -> list[str]:
-        return text.ledger_lines(
+        made = text.ledger_lines(
             found.spec, found.measured, probe_id, phase, project=shlex.quote(str(project)), width=width
         )
+        if alive is None:
+            return made
+        if held is None:
+            return [*made, "", *wrap(f"alive n/a: {why}", width)]
+        return [*made, "", *alive_lines(held, phase, alive, width)]
+
+    def document() -> Document:
+        live = Missing(why) if held is None else alive_table(held, phase)
+        return documents_measured.ledger_document(found, probe_id, phase, alive=live if wanted else None)
 
     output.answer(
         stale.said(project, "ledger", shown, found, lines, output),
-        lambda: documents_measured.ledger_document(found, probe_id, phase),
+        document,
     )
     verdict = ledgers.ledger(found.spec, found.measured, probe_id, phase).verdict
     return 1 if verdict.word in NEGATIVE else 0
+
+
+def _timeline(probe: Probe | None) -> tuple[Timeline | None, str]:
+    """The timeline of a probe, or why there is none."""
+    if probe is None:
+        return None, "nothing was measured"
+    if not probe.timeline:
+        return None, probe.unknown.get("timeline") or "it was measured by a version that kept no timeline"
+    try:
+        return timeline.read(timeline.path_of(probe.timeline)), ""
+    except RunError as error:
+        return None, error.sentence()

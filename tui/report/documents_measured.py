@@ -21,8 +21,16 @@ def ledger_document(
     phase: str | None = None,
     *,
     predicted: Mapping[str, int] | None = None,
+    alive: Document | Missing | None = None,
 ) -> Document:
     """The ledger of one probe (None: the latest) in one phase (None: the worst).
+
+    Args:
+        source: what the project holds.
+        probe_id: which probe.
+        phase: which phase.
+        predicted: bytes by row key, when there is a prediction.
+        alive: what is alive at the peak, None: not asked for.
 
     Raises:
         KeyError: the probe or the phase does not exist.
@@ -52,6 +60,8 @@ def ledger_document(
             for check in found.checks
         ],
     }
+    if alive is not None:
+        body["alive"] = alive
     batch = found.situation
     environment = found.probe.environment if found.probe else None
     return enveloped(
