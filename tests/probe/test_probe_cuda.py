@@ -1,6 +1,8 @@
 """The path for CUDA without a GPU: recorded histories, and the device against a stand-in for ``torch.cuda``."""
 
+import resource
 import tomllib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -125,7 +127,10 @@ class FakeCuda:
         type(self).queued = type(self).done = type(self).synchronised = 0
         self.uuids = ["1f0c0000-aaaa", "77d20000-bbbb"]
         self.reserved = self.fraction = self.chosen = None
-        self.peaks = {"requested": 100, "allocated": 512, "reserved": 2 * MIB}
+        self.peaks = {"requested": 100, "allocated": 512, "reserved": 2 * MIB, "inactive_split": 5 * MIB}
+        self.now = {"requested": 80, "allocated": 512, "reserved": 2 * MIB, "inactive_split": 3 * MIB}
+        self.pinned = {"allocated_bytes.peak": 8 * MIB, "allocated_bytes.current": 4 * MIB}
+        self.integrated = False
 
     def is_available(self):
         return True
@@ -134,7 +139,14 @@ class FakeCuda:
         return len(self.uuids)
 
     def get_device_properties(self, index):
-        return SimpleNamespace(uuid=self.uuids[index], name="H100", total_memory=80 * GIB, major=9, minor=0)
+        return SimpleNamespace(
+            uuid=self.uuids[index],
+            name="H100",
+            total_memory=80 * GIB,
+            major=9,
+            minor=0,
+            is_integrated=self.integrated,
+        )
 
     def set_device(self, index):
         self.chosen = index
@@ -150,7 +162,11 @@ class FakeCuda:
         return 77
 
     def memory_stats(self, index):
-        return {f"{name}_bytes.all.peak": value for name, value in self.peaks.items()}
+        peaks = {f"{name}_bytes.all.peak": value for name, value in self.peaks.items()}
+        return peaks | {f"{name}_bytes.all.current": value for name, value in self.now.items()}
+
+    def host_memory_stats(self):
+        return self.pinned
 
     def max_memory_reserved(self, index):
         return self.peaks["reserved"]
@@ -194,14 +210,47 @@ def test_a_slice_is_the_one_device_that_its_process_sees(fake, monkeypatch):
 
 def test_readings_say_bytes_and_where_they_were_read(fake):
     found = {one.name: one for one in open_device("cuda").readings("forward")}
-    assert {name: one.bytes for name, one in found.items()} == {
-        "requested": 100,
-        "tensor_allocated": 512,
-        "allocator_reserved": 2 * MIB,
-        "device_used": 20 * GIB,
-        "device_total": 80 * GIB,
+    assert {name: (one.bytes, one.end) for name, one in found.items() if name != "host_rss"} == {
+        "requested": (100, 80),
+        "tensor_allocated": (512, 512),
+        "allocator_reserved": (2 * MIB, 2 * MIB),
+        "inactive_split": (5 * MIB, 3 * MIB),
+        "device_used": (20 * GIB, 20 * GIB),
+        "device_total": (80 * GIB, None),
+        "pinned": (8 * MIB, 4 * MIB),
     }
     assert found["requested"].source == "memory_stats requested_bytes.all.peak"
+    assert all(one.meaning and one.at_s for one in found.values())
+
+
+def test_the_host_memory_of_the_process_is_a_reading_beside_the_device(fake):
+    device = open_device("cuda")
+    device.reset_peaks()
+    ballast = bytearray(64 * MIB)
+    one = next(one for one in device.readings("forward") if one.name == "host_rss")
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    assert one.bytes >= one.end > 64 * MIB
+    assert abs(one.end - resident) < 16 * MIB
+    del ballast
+
+
+def test_pinned_bytes_that_cannot_be_had_are_unknown_with_the_reason(fake, monkeypatch):
+    def refuse():
+        raise RuntimeError("no host allocator")
+
+    monkeypatch.setattr(fake, "host_memory_stats", refuse)
+    one = open_device("cuda").readings("forward")[-1]
+    assert (one.name, one.bytes, one.unknown) == ("pinned", None, "host_memory_stats: no host allocator")
+    monkeypatch.setattr(fake, "host_memory_stats", None)
+    assert open_device("cuda").readings("forward")[-1].unknown.endswith("does not count pinned memory")
+
+
+def test_a_gpu_that_shares_the_hosts_memory_has_no_reading_of_what_is_used(fake):
+    fake.integrated, fake.uuids = True, [""]
+    device = open_device(f"cuda:{cuda.INTEGRATED}")
+    used = next(one for one in device.readings("forward") if one.name == "device_used")
+    assert (used.bytes, used.unknown) == (None, cuda.NO_USED)
+    assert device.facts()[0]["device_id"] == cuda.INTEGRATED
 
 
 def test_a_statistic_that_this_torch_lacks_is_unknown_with_the_reason(fake):

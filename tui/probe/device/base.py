@@ -31,6 +31,10 @@ class Recorder(Protocol):
         """((tensor-allocated, allocator-reserved) peaks from each mark to the next, why unknown or "")."""
         ...
 
+    def at_failure(self) -> Dict[str, int]:
+        """The allocator's figures as the last allocation failed, named as in ``Failed.details``; {}: none kept."""
+        ...
+
 
 class Device:
     """A device that is measured.  Bytes are exact integers; unknown is None with a reason."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, ContextManager, Dict, List, Opt
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .. import elapsed
 from ..protocol import ReadingTaken
 from .base import Device, Stopwatch
 from .heap import Heap, data_bytes
@@ -21,6 +22,9 @@ MEANING = {
     "heap_reserved": "what malloc holds from the kernel, Python and libraries included",
     "process": "resident memory of the measuring process at its peak",
     "host_total": "memory of this machine, or what the control group allows",
+    "host_rss": "resident main memory of the measuring process; on the CPU the same as process",
+    "inactive_split": "free pieces of segments that are in use in part",
+    "pinned": "main memory that is locked for copies to a GPU",
 }
 
 
@@ -65,30 +69,26 @@ class CpuDevice(Device):
             self._in_use_peak = max(self._in_use_peak, in_use)
 
     def readings(self, phase: str) -> List[ReadingTaken]:
-        """heap_in_use, heap_reserved and process of this phase."""
+        """heap_in_use, heap_reserved and process of this phase, and why the readings of a GPU are not there."""
         self._sample()
-        _, peak = self.heap.resident()
+        now, peak = self.heap.resident()
         no_heap = "" if self._reserved_peak else "this C library has no mallinfo2"
         no_proc = "" if peak is not None else "/proc/self/status cannot be read"
-        source = "VmRSS, sampled" if self.heap.sampled else "VmHWM, the kernel's peak"
+        rss = "VmRSS, sampled" if self.heap.sampled else "VmHWM, the kernel's peak"
+        heap = "mallinfo2, after every operator"
+        no_split = "the CPU's allocator does not split segments; heap_reserved is what it holds"
+        rows = (
+            ("heap_in_use", self._in_use_peak or None, heap, no_heap, self.heap.in_use()),
+            ("heap_reserved", self._reserved_peak or None, heap, no_heap, self.heap.reserved()),
+            ("process", peak, rss, no_proc, now),
+            ("host_rss", peak, rss, no_proc, now),
+            ("inactive_split", None, "", no_split, None),
+            ("pinned", None, "", "no GPU is used, so torch pins nothing", None),
+        )
+        at_s = elapsed.seconds()
         return [
-            ReadingTaken(
-                "heap_in_use",
-                phase,
-                self._in_use_peak or None,
-                "mallinfo2, after every operator",
-                MEANING["heap_in_use"],
-                no_heap,
-            ),
-            ReadingTaken(
-                "heap_reserved",
-                phase,
-                self._reserved_peak or None,
-                "mallinfo2, after every operator",
-                MEANING["heap_reserved"],
-                no_heap,
-            ),
-            ReadingTaken("process", phase, peak, source, MEANING["process"], no_proc),
+            ReadingTaken(name, phase, size, source, MEANING[name], why, end, at_s)
+            for name, size, source, why, end in rows
         ]
 
     def sample_operators(self) -> ContextManager[Any]:

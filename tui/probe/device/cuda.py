@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ContextManager, Dict, FrozenSet, List, Op
 
 import torch
 
-from ..faults import TaskError
+from .. import elapsed
+from ..faults import TaskError, one_line
 from ..protocol import ReadingTaken
 from .base import Device, Stopwatch
+from .heap import Heap
 
 if TYPE_CHECKING:
     from .base import Recorder
@@ -19,9 +21,28 @@ MEANING = {
     "requested": "bytes as the program asked the allocator for them",
     "tensor_allocated": "after rounding and unsplit tails: max_memory_allocated()",
     "allocator_reserved": "what the caching allocator holds from the driver: max_memory_reserved()",
+    "inactive_split": "free pieces of segments that are in use in part: they cannot be given back to the driver",
     "device_used": "used on the whole device, contexts and other processes included",
     "device_total": "memory of the whole device",
+    "host_rss": "resident main memory of the measuring process",
+    "pinned": "main memory that torch has locked for copies to the device, cached blocks included",
 }
+
+STATISTICS = (
+    ("requested", "requested_bytes.all"),
+    ("tensor_allocated", "allocated_bytes.all"),
+    ("allocator_reserved", "reserved_bytes.all"),
+    ("inactive_split", "inactive_split_bytes.all"),
+)
+"""Readings of the allocator, and what ``memory_stats`` calls them; each has .peak and .current."""
+
+INTEGRATED = "GPU-integrated"
+"""The name of a GPU that shares the host's memory and whose driver tells no uuid."""
+NO_USED = "this GPU shares the host's memory, of which the driver leaves out what the kernel would give back"
+
+
+Row = Tuple[str, Optional[int], str, str, Optional[int]]
+"""Name, peak, source, why it is unknown, and the same at the phase's end."""
 
 
 class CudaDevice(Device):
@@ -48,10 +69,13 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda", self.index)
         torch.cuda.set_device(self.index)
         self._reserved_high = 0
+        self._host = Heap()
+        properties = torch.cuda.get_device_properties(self.index)
+        self._integrated = bool(getattr(properties, "is_integrated", False))
 
     @staticmethod
     def _find(uuid: str) -> int:
-        if not uuid:
+        if not uuid or uuid == INTEGRATED:
             return 0
         have = []
         for index in range(torch.cuda.device_count()):
@@ -77,35 +101,41 @@ class CudaDevice(Device):
         """See ``base.Device``."""
         self._reserved_high = max(self._reserved_high, torch.cuda.max_memory_reserved(self.index))
         torch.cuda.reset_peak_memory_stats(self.index)
+        self._host.restart_peak()
+        reset = getattr(torch.cuda, "reset_peak_host_memory_stats", None)
+        if reset is not None:
+            with contextlib.suppress(Exception):  # where it cannot, the peak is that of the whole run
+                reset()
 
     def readings(self, phase: str) -> List[ReadingTaken]:
-        """requested, tensor_allocated, allocator_reserved, device_used and device_total."""
+        """The allocator's (peak and end), the whole device's (end only), and the host memory of the process."""
         stats = torch.cuda.memory_stats(self.index)
         free, total = torch.cuda.mem_get_info(self.index)
-        found = []
-        for name, key in (
-            ("requested", "requested_bytes.all.peak"),
-            ("tensor_allocated", "allocated_bytes.all.peak"),
-            ("allocator_reserved", "reserved_bytes.all.peak"),
-        ):
-            value = stats.get(key)
-            found.append(
-                ReadingTaken(
-                    name,
-                    phase,
-                    value,
-                    "memory_stats " + key,
-                    MEANING[name],
-                    "" if value is not None else "this torch keeps no %s" % key,
-                )
-            )
-        found.append(
-            ReadingTaken(
-                "device_used", phase, total - free, "mem_get_info, whole device", MEANING["device_used"]
-            )
-        )
-        found.append(ReadingTaken("device_total", phase, total, "mem_get_info", MEANING["device_total"]))
-        return found
+        rows = [
+            (name, stats.get(key + ".peak"), "memory_stats %s.peak" % key, stats.get(key + ".current"))
+            for name, key in STATISTICS
+        ]
+        found = [
+            (name, size, source, "" if size is not None else "this torch keeps no " + source.split()[1], end)
+            for name, size, source, end in rows
+        ]
+        used = None if self._integrated else total - free
+        found += [
+            ("device_used", used, "mem_get_info, whole device", NO_USED if used is None else "", used),
+            ("device_total", total, "mem_get_info", "", None),
+            self._resident(),
+            _pinned(),
+        ]
+        at_s = elapsed.seconds()
+        return [
+            ReadingTaken(name, phase, size, source, MEANING[name], why, end, at_s)
+            for name, size, source, why, end in found
+        ]
+
+    def _resident(self) -> Row:
+        now, peak = self._host.resident()
+        source = "VmRSS, sampled" if self._host.sampled else "VmHWM, the kernel's peak"
+        return "host_rss", peak, source, "" if peak is not None else "/proc/self/status cannot be read", now
 
     def high_water(self, phase: str) -> List[ReadingTaken]:
         """See ``base.Device``: segments that were given back between two resets are not forgotten."""
@@ -157,10 +187,26 @@ class CudaDevice(Device):
         facts["capability"] = "%d.%d" % (properties.major, properties.minor)
         uuid = str(getattr(properties, "uuid", ""))
         facts["device_id"] = uuid if uuid.startswith(("GPU-", "MIG-")) else "GPU-" + uuid
+        if not uuid and self._integrated:
+            facts["device_id"] = INTEGRATED
         if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-"):
             facts["device_id"] = os.environ["CUDA_VISIBLE_DEVICES"].split(",")[0]
         unknown["driver"] = "read by NVML, outside this process"
         return facts, unknown
+
+
+def _pinned() -> Row:
+    """Pinned bytes, peak and now, from a torch that counts them."""
+    count = getattr(torch.cuda, "host_memory_stats", None)
+    if count is None:
+        return "pinned", None, "", "torch %s does not count pinned memory" % torch.__version__, None
+    try:
+        stats = count()
+    except Exception as error:
+        return "pinned", None, "", "host_memory_stats: %s" % one_line(error, 120), None
+    size = stats.get("allocated_bytes.peak")
+    why = "" if size is not None else "torch %s keeps no allocated_bytes.peak of it" % torch.__version__
+    return "pinned", size, "host_memory_stats", why, stats.get("allocated_bytes.current")
 
 
 class CudaStopwatch(Stopwatch):

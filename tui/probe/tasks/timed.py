@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..faults import is_out_of_memory
 from ..finite import check_loss
 from ..observed import Observed
 from ..others import OthersShare
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
+from ..readings import OUTER, PhaseReadings, worst
 from ..session import Session
 
 if TYPE_CHECKING:
     import torch
 
-    from ..device.base import Device
-    from ..protocol import Plan, ReadingTaken
+    from ..protocol import Plan
     from ..reporter import Reporter
 
 EVENTS_PER_S = 8
@@ -77,35 +77,6 @@ class Clocked:
         return loss, self.ends[-3:]
 
 
-class PhaseReadings:
-    """Readings of every phase from its beginning to its end; ``names`` limits which are kept."""
-
-    def __init__(self, device: Device, report: Reporter, names: Optional[Tuple[str, ...]] = None) -> None:
-        self._device = device
-        self._report = report
-        self._names = names
-        self._phase = None
-        self.taken = []
-
-    def begin(self, phase: str, iteration: Optional[int] = None, micro: Optional[int] = None) -> None:
-        """End the phase before, and start this one's peaks."""
-        self.end()
-        self._report.enter(phase, iteration, micro)
-        self._device.reset_peaks()
-        self._phase = phase
-
-    def end(self) -> None:
-        """Read the phase that is going on."""
-        if self._phase is not None:
-            seen = self._device.readings(self._phase)
-            self.taken += [one for one in seen if self._names is None or one.name in self._names]
-            self._phase = None
-
-
-OUTER = ("process", "device_used", "device_total", "requested", "tensor_allocated", "allocator_reserved")
-"""Readings whose peak something else keeps: they need no sampling after every operator."""
-
-
 def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     from .. import device as devices
@@ -135,7 +106,7 @@ def run(plan: Plan, report: Reporter) -> None:
     steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
     exhausted = _validate(session, plan, outer)
     device.lift_limit()
-    for one in _worst(outer.taken + inner.taken + steady).values():
+    for one in worst(outer.taken + inner.taken + steady).values():
         report(one)
     losses = [None if one is None else float(one) for one in table.pop("loss_tensors")]
     table.update(
@@ -144,6 +115,7 @@ def run(plan: Plan, report: Reporter) -> None:
         loss_first=loss,
         losses=losses,
         allocated_source=device.allocated_source,
+        batch_bytes=seen.batch_bytes or None,
         observed_batch=observed,
         observed_unknown=unseen,
         validation_batch=session.micro,
@@ -219,16 +191,6 @@ def _check(session: Session, index: int, loss: torch.Tensor, micro: int) -> None
     check_loss(float(loss), session, index, micro)
 
 
-def _worst(readings: Iterable[ReadingTaken]) -> Dict[Tuple[str, str], ReadingTaken]:
-    """The largest of each reading name and phase (micro-batches repeat phases)."""
-    worst = {}
-    for one in readings:
-        key = (one.name, one.phase)
-        if key not in worst or (one.bytes or 0) > (worst[key].bytes or 0):
-            worst[key] = one
-    return worst
-
-
 def _whole(ends: Sequence[Optional[int]]) -> Optional[List[int]]:
     known = [one for one in ends if one is not None]
     return known if len(known) == len(ends) == 3 else None
@@ -237,13 +199,16 @@ def _whole(ends: Sequence[Optional[int]]) -> Optional[List[int]]:
 def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[str, Any]:
     session = clocked.session
     samples = session.micro * session.accumulate
-    step_ms, losses, trace, tokens, told, last = [], [], [], None, 0, 0.0
+    step_ms, losses, trace, tokens, done, told, last = [], [], [], [], [], 0, 0.0
     others = OthersShare()
+    made, begun_ns = len(clocked.batch_ms), time.monotonic_ns()
     for index in range(count):
+        skipped = session.run.skipped
         loss, ends = clocked.iterate()
+        done.append(session.run.skipped == skipped)
         losses.append(loss)
         trace.append(_whole(ends))
-        tokens = session.tokens if session.tokens is None else (tokens or 0) + session.tokens
+        tokens.append(session.tokens)
         step_ms += clocked.watch.finished()
         now = time.monotonic()
         if now - last >= 1 / EVENTS_PER_S and len(step_ms) > told:
@@ -265,9 +230,13 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
     report(Progress(count, count, "timed iterations"))
     return {
         "step_ms": step_ms,
+        "loader_ms": clocked.batch_ms[made:],
+        "completed": done,
+        "timed_ns": [begun_ns, time.monotonic_ns()],
         "loss_tensors": losses,
         "others_cpu_ratio": others.ratio(),
         "samples_per_iteration": samples,
-        "tokens_per_iteration": None if tokens is None else tokens / count,
+        "tokens": None if None in tokens else tokens,
+        "tokens_per_iteration": None if None in tokens else sum(tokens) / count,
         "allocated_trace": [one for ends in trace if ends for one in ends],
     }
