@@ -11,7 +11,7 @@ from tui.report.lines import clean, clip, columns, right, wrap
 ALIVE = 8
 """Rows of each table unless asked otherwise."""
 NOWHERE = "(no module)"
-_WIDTHS = (10, 7, 8)
+_WIDTHS = (10, 9, 9)
 
 
 def alive_lines(timeline: Timeline, phase: str | None = None, n: int = ALIVE, width: int = 80) -> list[str]:
