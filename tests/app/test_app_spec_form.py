@@ -54,7 +54,7 @@ def shown(key: str, written: str, size=(80, 24), project=None) -> list[str]:
 
 def test_everything_is_seen_at_once_on_80_by_24():
     rows = text(sample.cuda(), "spec").split("\n")
-    assert rows[3] == " source      workload.py             parameters             formula   inventory"
+    assert rows[3] == " source      workload.py  + add      parameters             formula   inventory"
     assert rows[9] == " context     1,024                   = unique           124,439,808 124,439,808"
     assert rows[10] == " batch       8 x 4 accumulated = 32 samples, global -, weighted by micro-batch"
     assert rows[11].startswith(" length      128 to 900 to 1,024, remainder drop, tokens labels")
@@ -111,6 +111,12 @@ def test_values_that_contradict_each_other_may_be_saved_and_are_said():
     assert rows[2] == "  » EDITING  no formula for it"
     assert rows[22] == " formula n/a: heads = 10 must divide width = 768, or head_dim must be given"
     assert rows[23].startswith(" Enter save")
+
+
+def test_arguments_that_the_formula_refuses_are_still_said_when_they_are_saved():
+    form = e.FormState(e.Counted(None, "inputs is not an argument of decoder"), old=True)
+    made = laid(sample.cuda(), "spec", form=form)
+    assert made.lines[2].plain == "  ~ STALE  formula n/a: inputs is not an argument of decoder"
 
 
 def test_samples_of_a_step_follow_what_is_typed():

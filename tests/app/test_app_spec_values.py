@@ -12,9 +12,10 @@ from app import sample
 from app.fakes import FakeSource
 from tui.app import editing as e
 from tui.app.fields import MORE, OUTSIDE, Field, argument, model_groups, training_groups
-from tui.app.values import changes, text_of
+from tui.app.values import changes, shown, text_of
 from tui.budget.params import ARGUMENTS
 from tui.project.model import LengthSpec, SchedulerSpec, Spec, WorkloadSpec
+from tui.units import parse_bytes
 
 
 def full() -> Spec:
@@ -93,6 +94,55 @@ def field(key: str, spec: Spec | None = None) -> Field:
 )
 def test_text_becomes_the_value_of_the_fields_kind(key, text, value):
     assert changes(field(key), text, full(), {}) == {key: value}
+
+
+def own(**args) -> Spec:
+    return Spec(WorkloadSpec("net.py", args))
+
+
+@pytest.mark.parametrize(
+    ("now", "text", "value"),
+    [
+        ("gelu", "relu", "relu"),
+        ("gelu", "./a b#c", "./a b#c"),
+        ("many", "4", 4),
+        ("many", "1e-3", 1e-3),
+        ("many", '"4"', "4"),
+        (4, '"many"', "many"),
+        ([1, 2], "none", "none"),
+    ],
+)
+def test_an_argument_of_an_own_source_is_of_the_kind_that_is_typed(now, text, value):
+    spec = own(width=now)
+    assert changes(fields(spec)["workload.args.width"], text, spec, {}) == {"workload.args.width": value}
+
+
+@pytest.mark.parametrize(("now", "kind"), [(4, "a whole number"), (0.5, "a number")])
+def test_a_bare_word_in_the_place_of_an_own_number_is_refused(now, kind):
+    spec = own(width=now)
+    with pytest.raises(ValueError, match=f"width is {kind}, got many; write one such as {now}, or"):
+        changes(fields(spec)["workload.args.width"], "many", spec, {})
+
+
+def test_a_text_that_reads_like_a_number_keeps_its_quotes():
+    spec = own(width="4", depth=4)
+    assert [shown(fields(spec)[f"workload.args.{name}"], spec) for name in ("width", "depth")] == ['"4"', "4"]
+
+
+@pytest.mark.parametrize("size", ["60 GiB", "1536 MiB", "12 GB", "500 MB", "3 KiB", "7 B"])
+def test_a_size_is_typed_in_the_unit_that_it_was_written_in(size):
+    spec = replace(full(), budget=replace(full().budget, job=parse_bytes(size)))
+    assert text_of(fields(spec)["budget.job"], spec) == size
+
+
+def test_schedulers_in_a_row_are_read_as_classes_with_their_arguments():
+    lr = "torch.optim.lr_scheduler."
+    warm_up = {"name": f"{lr}LinearLR", "args": {"start_factor": 0.1, "total_iters": 5}}
+    args = {"schedulers": [warm_up, {"name": f"{lr}ConstantLR"}], "milestones": [5]}
+    spec = full()
+    spec = replace(spec, workload=replace(spec.workload, scheduler=SchedulerSpec(f"{lr}SequentialLR", args)))
+    said = shown(fields(spec)["workload.scheduler.args.schedulers"], spec)
+    assert said == "LinearLR (start_factor 0.1, total_iters 5) then ConstantLR"
 
 
 @pytest.mark.parametrize(

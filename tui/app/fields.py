@@ -119,10 +119,11 @@ def model_groups(spec: Spec, unfolded: bool) -> tuple[Group, ...]:
         mark = "▼" if unfolded else "►"
         said = "the family's other arguments, at their defaults: Enter shows them"
         formula.append(Field(MORE, said, "fold", unset=f"{mark} {len(left)} more", before=" "))
+    source = [_SOURCE]
     if work.source not in FAMILIES:
         said = "another argument of the source: write name = value"
-        formula.append(Field("workload.args", said, "pair", unset="+", before=" "))
-    groups = [Group("source", (_SOURCE,)), Group("formula", tuple(formula))]
+        source.append(Field("workload.args", said, "pair", unset="+ add", before="  "))
+    groups = [Group("source", tuple(source)), Group("formula", tuple(formula))]
     groups += [
         Group(_NAMES.get(name, name), (argument(name, value, declared.get(name)),))
         for name, value in work.args.items()
@@ -150,10 +151,10 @@ def argument(name: str, value: Any, declared: Argument | None) -> Field:
 
 
 def kind_of(value: Any) -> str:
-    """How a value of somebody's own is typed: texts without quotes, everything else as TOML writes it."""
+    """How a value of somebody's own is typed: as TOML writes it, but texts that read like nothing else unquoted."""
     if isinstance(value, bool):
         return "flag"
-    return "text" if isinstance(value, str) else "value"
+    return "word" if isinstance(value, str) else "value"
 
 
 def plain(value: Any) -> str:

@@ -15,6 +15,15 @@ from tui.project.model import LengthSpec, Spec
 
 _WHOLE = re.compile(r"[+-]?\d{1,3}(,\d{3})+|[+-]?\d+(_\d+)*")
 _LENGTHS = re.compile(r"\s*\.\.+\s*|\s+to\s+|\s+")
+_SIZES = (
+    ("GiB", units.GIB),
+    ("MiB", units.MIB),
+    ("GB", 10**9),
+    ("MB", 10**6),
+    ("KiB", units.KIB),
+    ("kB", 10**3),
+)
+"""Units in the order in which they are tried: the first that goes into a size without a rest is shown."""
 _PAIR = re.compile(r"\s*([^=]+?)\s*=\s*(.*)", re.DOTALL)
 
 
@@ -31,6 +40,8 @@ def text_of(field: Field, spec: Spec) -> str:
         return _size_text(value)
     if field.kind in ("names", "wholes", "whole or wholes") and isinstance(value, list | tuple):
         return ", ".join(str(one) for one in value)
+    if field.kind == "word" and isinstance(value, str):
+        return value if _word(value) == value else toml(value)
     return value if isinstance(value, str) and field.kind != "value" else toml(value)
 
 
@@ -50,7 +61,23 @@ def shown(field: Field, spec: Spec, exact: bool = False) -> str:
         return "at most" if value == "min" else "at least"
     if isinstance(value, float):
         return f"{value:g}"
-    return plain(value) if not isinstance(value, Mapping) else toml(value)
+    if field.kind == "word":
+        return text_of(field, spec)  # "4" is another value than 4
+    return _read(value)
+
+
+def _read(value: Any) -> str:
+    """A value as people read it; a table as the class that it names, with its arguments."""
+    if isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+        return " then ".join(_read(one) for one in value)
+    if not isinstance(value, Mapping):
+        return plain(value)
+    if not isinstance(value.get("name"), str) or not set(value) <= {"name", "args"}:
+        return toml(value)
+    args = value.get("args", {})
+    said = [f"{name} {_read(one)}" for name, one in args.items()] if isinstance(args, Mapping) else []
+    name = value["name"].rpartition(".")[2]
+    return f"{name} ({', '.join(said)})" if said else name
 
 
 def changes(field: Field, text: str, spec: Spec, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +96,7 @@ def changes(field: Field, text: str, spec: Spec, said: Mapping[str, Any]) -> dic
     if field.kind == "pair":
         return _pair(field, text)
     value = _value(field, text) if text else None
+    _refuse_lost_number(field, text, value, lookup(spec, field.key))
     if field.argument is not None and value is not None:
         field.argument.refuse(value)
     if field.key == "workload.scheduler.name" and value is None:
@@ -101,8 +129,28 @@ def _value(field: Field, text: str) -> Any:
             return _length(field, text)
         case "value":
             return _toml_value(text)
+        case "word":
+            return _word(text)
         case _:
             return text
+
+
+def _word(text: str) -> Any:
+    """The number, flag, quoted text or list that ``text`` is; everything else as it stands."""
+    try:
+        value = _toml_value(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float | str | list) else text
+
+
+def _refuse_lost_number(field: Field, text: str, value: Any, now: Any) -> None:
+    """A bare word in the place of a number is a slip more often than a text."""
+    number = isinstance(now, int | float) and not isinstance(now, bool)
+    if field.kind == "value" and number and isinstance(value, str) and text[:1] not in ("'", '"'):
+        kind = "a whole number" if isinstance(now, int) else "a number"
+        hint = f'write one such as {toml(now)}, or "{text}" in quotes for a text'
+        raise ValueError(f"{_name(field)} is {kind}, got {text}; {hint}")
 
 
 def _name(field: Field) -> str:
@@ -150,7 +198,7 @@ def _length_text(length: LengthSpec) -> str:
 
 
 def _size_text(size: int) -> str:
-    for unit, factor in (("GiB", units.GIB), ("MiB", units.MIB), ("KiB", units.KIB)):
+    for unit, factor in _SIZES:
         if size and size % factor == 0:
             return f"{size // factor} {unit}"
     return f"{size} B"

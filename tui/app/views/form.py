@@ -77,7 +77,7 @@ def _piece(one: Field, room: int, look: Look, *, first: bool = False) -> Text:
     before = one.before.removeprefix(", ").lstrip() if first else one.before
     text = line(before)
     room -= cell_len(before) + cell_len(one.after)
-    room = max(room, _LEAST if one.kind in ("text", "names", "value") else 80 if not first else 4)
+    room = max(room, _LEAST if one.kind in ("text", "names", "value", "word") else 80 if not first else 4)
     if look.editing is not None and look.editing.field.key == one.key:
         _box(text, look.editing, room)
     else:

@@ -102,6 +102,8 @@ def _answer(
             width, "○", "EMPTY", (by_formula, "strong"), " by formula, not counted: r builds the model"
         )
     found = inventory.unique_parameters
+    if form.old and total is None and form.now.why:  # what r would refuse, said before it is pressed
+        return answer(width, "~", "STALE", f"formula n/a: {form.now.why}", good=False)
     if form.old:
         why = scene.stale.get("spec", "the spec has changed since")
         return answer(width, "~", "STALE", f"{why}: r counts again", good=False)
