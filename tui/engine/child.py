@@ -17,6 +17,7 @@ from typing import Any
 import tui
 from tui.engine import processes
 from tui.engine.journal import POLL_S, Reader, tail
+from tui.engine.nvml_live import Watched, watched
 from tui.engine.outcome import Gathered, Outcome, crash_sentence, failure_sentence, word_of
 from tui.engine.process import Child
 from tui.probe.protocol import Plan
@@ -73,13 +74,20 @@ async def measure(
         gathered.take(event)
         on_event(event)
 
-    try:
-        stopped = await _follow(child, reader, take, stopped, grace_s)
-    finally:
-        reader.close()
+    async with watched(_looked_at(plan)) as seen:
+        try:
+            stopped = await _follow(child, reader, take, stopped, grace_s)
+        finally:
+            reader.close()
     if stopped and (task := asyncio.current_task()):
         task.uncancel()
-    return _outcome(child, gathered, stopped, reader.malformed, began, kills)
+    return _outcome(child, gathered, stopped, reader.malformed, began, kills, seen)
+
+
+def _looked_at(plan: Plan) -> str | None:
+    """The GPU whose clocks say what the child's times are worth; None where there is none, or no times."""
+    kind, _, id = plan.device.partition(":")
+    return id if kind == "cuda" and id and plan.task == "timed" else None
 
 
 async def _follow(
@@ -101,7 +109,13 @@ async def _follow(
 
 
 def _outcome(
-    child: Child, gathered: Gathered, stopped: bool, malformed: int, began: datetime, kills: int | None
+    child: Child,
+    gathered: Gathered,
+    stopped: bool,
+    malformed: int,
+    began: datetime,
+    kills: int | None,
+    seen: Watched,
 ) -> Outcome:
     word = word_of(gathered, stopped)
     if word == "crashed":
@@ -124,6 +138,7 @@ def _outcome(
         returncode=child.returncode,
         malformed=malformed,
         pid=gathered.pid,
+        watched=seen,
     )
 
 

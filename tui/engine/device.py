@@ -11,6 +11,9 @@ from tui import units
 from tui.engine import host, nvml
 from tui.errors import RunError
 
+INTEGRATED = "GPU-integrated"
+"""Id of a GPU that shares the host's memory and that NVML knows nothing of; ``probe.device.cuda`` has it too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -33,6 +36,8 @@ class Device:
 
     def variables(self) -> dict[str, str]:
         """Environment variables that show a child this device and no other."""
+        if self.id == INTEGRATED:
+            return {}  # there is one, and no uuid to name it by
         return {"CUDA_VISIBLE_DEVICES": self.id if self.kind == "cuda" else ""}
 
 
@@ -54,6 +59,8 @@ def resolve(wanted: str, *, where: str = "", name: str = "environment.device") -
     found = nvml.inventory()
     if found.broken:
         raise RunError(found.reason, where=where, hint=f'or set {name} to "cpu"')
+    if not found.cards and wanted in ("auto", INTEGRATED) and host.has_integrated_gpu():
+        return _integrated(found)
     cards = _allowed(found.cards, os.environ.get("CUDA_VISIBLE_DEVICES"), where)
     if wanted == "auto":
         return _cuda(cards[0], found.driver) if cards else _cpu(found.reason or _hidden())
@@ -101,6 +108,14 @@ def _cpu(why_no_gpu: str) -> Device:
     if total is None:
         unknown["total_bytes"] = "/proc/meminfo cannot be read"
     return Device("cpu", "cpu", host.cpu_name(), total, unknown=unknown)
+
+
+def _integrated(found: nvml.Inventory) -> Device:
+    """The GPU of a board such as Jetson: its memory is the host's, and there is nobody to ask about others."""
+    total, free = host.memory_total_bytes(), host.memory_available_bytes()
+    shared = f"the GPU shares the host's memory, and {found.reason}"
+    unknown = dict.fromkeys(("others_used_bytes", "driver_reserved_bytes", "driver"), shared)
+    return Device("cuda", INTEGRATED, "integrated GPU", total, index=0, free_bytes=free, unknown={**unknown})
 
 
 def _cuda(card: nvml.Card, driver: str | None) -> Device:

@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from tui.engine.nvml_live import Watched
 from tui.probe.protocol import (
     CheckDone,
     EnvironmentSeen,
@@ -64,6 +65,8 @@ class Outcome:
     """Complete journal lines that were not events."""
     pid: int | None = None
     """As the child counts itself."""
+    watched: Watched = field(default_factory=Watched)
+    """What was seen of the device while it ran."""
 
 
 @dataclass

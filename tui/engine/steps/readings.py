@@ -7,32 +7,35 @@ from collections.abc import Mapping, Sequence
 from tui.budget.verdict import worst_phase
 from tui.engine.device import Device
 from tui.engine.outcome import Outcome
+from tui.engine.steps import around
 from tui.probe.protocol import REQUESTED_ROWS, ReadingTaken
 from tui.project.measured import PhasePeak, Reading
 
 LATE = "read after every operator; scratch inside one was freed before it"
 """Why the heap is not known where operators allocate much inside themselves."""
 
-MEANING = {
-    "requested": "bytes as the program asked the allocator for them",
-    "process": "what the device charges to the measuring process",
-    "others": "held by other processes on the device",
-    "host_total": "memory of this machine, or what the control group allows",
-    "device_total": "memory of the whole device",
-    "driver_reserved": "kept by the driver; nvidia-smi leaves it out of what is used",
-}
+REQUESTED = "bytes as the program asked the allocator for them"
 
 
-def phases_of(traced: Outcome, timed: Outcome | None, kind: str) -> tuple[dict[str, PhasePeak], str | None]:
-    """Every phase's peak: requested bytes and rows from the record, the rest as the timed child read it."""
+def phases_of(
+    traced: Outcome, timed: Outcome | None, kind: str, before: Device | None = None
+) -> tuple[dict[str, PhasePeak], str | None]:
+    """Every phase's peak and end: requested bytes and rows from the record, the rest as the timed child read it.
+
+    Args:
+        traced: the child whose allocations were recorded.
+        timed: the one without tracing.
+        kind: cpu or cuda.
+        before: the device before both; what others held then is not the process's.
+    """
     table = traced.results.get("traced", {})
-    read = _by_phase(timed.readings if timed is not None else ())
+    peaks, ends = _by_phase(timed.readings if timed is not None else ())
     outer = "heap_reserved" if kind == "cpu" else "allocator_reserved"
     phases: dict[str, PhasePeak] = {}
     for name, phase in table.get("phases", {}).items():
-        seen = read.get(name, {})
+        seen, end = peaks.get(name, {}), ends.get(name, {})
         if kind == "cpu" and _is_late(seen.get(outer), phase["requested_bytes"]):
-            seen = {name: size for name, size in seen.items() if name != outer}
+            seen, end = _without(seen, outer), _without(end, outer)
         rows = {row: phase["rows"][row] for row in REQUESTED_ROWS if phase["rows"].get(row)}
         phases[name] = PhasePeak(
             requested_bytes=phase["requested_bytes"],
@@ -43,8 +46,21 @@ def phases_of(traced: Outcome, timed: Outcome | None, kind: str) -> tuple[dict[s
             operator=phase["operator"],
             module=phase["module"],
             micro_batch=phase["micro_batch"],
+            end_requested_bytes=phase.get("end_bytes"),
+            end_allocated_bytes=end.get("tensor_allocated"),
+            end_reserved_bytes=end.get(outer),
+            end_process_bytes=_first(end.get("process"), _own(seen, end, before)),
         )
     return phases, worst_phase(phases)
+
+
+def _own(seen: Mapping[str, int], end: Mapping[str, int], before: Device | None) -> int | None:
+    """The process's share of the GPU at a phase's end."""
+    return around.own_bytes(around.free_bytes(seen.get("device_total"), end.get("device_used")), before)
+
+
+def _without(sizes: Mapping[str, int], name: str) -> dict[str, int]:
+    return {key: size for key, size in sizes.items() if key != name}
 
 
 def _first(*sizes: int | None) -> int | None:
@@ -52,12 +68,20 @@ def _first(*sizes: int | None) -> int | None:
     return next((size for size in sizes if size is not None), None)
 
 
-def _by_phase(readings: Sequence[ReadingTaken]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+Sizes = dict[str, dict[str, int]]
+"""Bytes by phase and reading."""
+
+
+def _by_phase(readings: Sequence[ReadingTaken]) -> tuple[Sizes, Sizes]:
+    """(peaks, ends)."""
+    peaks: Sizes = {}
+    ends: Sizes = {}
     for one in readings:
         if one.bytes is not None:
-            found.setdefault(one.phase, {})[one.name] = one.bytes
-    return found
+            peaks.setdefault(one.phase, {})[one.name] = one.bytes
+        if one.end is not None:
+            ends.setdefault(one.phase, {})[one.name] = one.end
+    return peaks, ends
 
 
 def readings_of(
@@ -72,20 +96,20 @@ def readings_of(
     """(readings around the ledger, whether others' use changed while it ran)."""
     found: dict[str, Reading] = {}
     if worst is not None:
-        source = str(outcomes[0].results["traced"].get("source", ""))
-        found["requested"] = Reading(phases[worst].requested_bytes, source, MEANING["requested"], worst)
+        source = str(outcomes[0].results.get("traced", {}).get("source", ""))
+        found["requested"] = Reading(phases[worst].requested_bytes, source, REQUESTED, worst)
     for outcome in outcomes:
         for one in outcome.readings:
             _keep_largest(found, one)
     if kind == "cpu":
-        return {**found, **_host(before), **_heap(found)}, False
-    return _around(found, before, after, contended_share)
+        return {**found, **around.host(before), **_heap(found)}, False
+    return around.device(found, outcomes[-1], before, after, contended_share)
 
 
 def _keep_largest(found: dict[str, Reading], one: ReadingTaken) -> None:
     have = found.get(one.name)
     if have is None or (one.bytes or 0) > (have.bytes or 0):
-        found[one.name] = Reading(one.bytes, one.source, one.meaning, one.phase, one.unknown)
+        found[one.name] = Reading(one.bytes, one.source, one.meaning, one.phase, one.unknown, one.at_s)
 
 
 def _heap(found: Mapping[str, Reading]) -> dict[str, Reading]:
@@ -93,47 +117,8 @@ def _heap(found: Mapping[str, Reading]) -> dict[str, Reading]:
     heap, requested = found.get("heap_reserved"), found.get("requested")
     if heap is None or heap.bytes is None or requested is None or not _is_late(heap.bytes, requested.bytes):
         return {}
-    return {"heap_reserved": Reading(None, heap.source, heap.meaning, heap.phase, LATE)}
+    return {"heap_reserved": Reading(None, heap.source, heap.meaning, heap.phase, LATE, heap.at_s)}
 
 
 def _is_late(heap: int | None, requested: int | None) -> bool:
     return heap is not None and requested is not None and heap < requested
-
-
-def _host(device: Device | None) -> dict[str, Reading]:
-    total = device.total_bytes if device is not None else None
-    why = "" if total is not None else "the system does not say"
-    others = (device.unknown.get("others_used_bytes") if device is not None else "") or "not read"
-    return {
-        "others": Reading(None, "", MEANING["others"], "", others),
-        "host_total": Reading(total, "/proc/meminfo and control group", MEANING["host_total"], "", why),
-    }
-
-
-def _around(
-    found: dict[str, Reading], before: Device | None, after: Device | None, share: float
-) -> tuple[dict[str, Reading], bool]:
-    """Process by difference, others before and after, as the driver shows the whole device."""
-    others = before.others_used_bytes if before is not None else None
-    driver = before.driver_reserved_bytes if before is not None else None
-    total = before.total_bytes if before is not None else None
-    later = after.others_used_bytes if after is not None else None
-    used = found.get("device_used")
-    why = (
-        ""
-        if others is not None
-        else (before.unknown.get("others_used_bytes", "not read") if before else "not read")
-    )
-    found["others"] = Reading(others, "NVML, before", MEANING["others"], "", why)
-    found["driver_reserved"] = Reading(
-        driver, "NVML v2", MEANING["driver_reserved"], "", "" if driver is not None else "no NVML v2 here"
-    )
-    if total is not None:
-        found["device_total"] = Reading(total, "NVML", MEANING["device_total"], "")
-    if used is not None and used.bytes is not None and others is not None:
-        own = used.bytes - others - (driver or 0)
-        found["process"] = Reading(own, "device used less others and driver", MEANING["process"], used.phase)
-    elif "process" not in found:
-        found["process"] = Reading(None, "", MEANING["process"], "", why or "device used was not read")
-    moved = others is not None and later is not None and abs(later - others) > share * (total or 1)
-    return found, moved
