@@ -134,8 +134,15 @@ def test_an_inner_width_is_found_among_the_lengths_of_the_tree():
 def test_a_missing_position_table_is_told_as_one():
     shapes = {name: shape for name, shape in gpt().items() if name != "wpe.weight"}
     assert sentence(tree(shapes, TIED)) == (
-        "-80: the model has no position embedding, the formula has one of 80"
+        "-80: no tensor is named like the position embedding of 80 in the formula"
     )
+
+
+@pytest.mark.parametrize("name", ["pos", "posn.weight", "body.positions", "position_table"])
+def test_a_position_table_of_another_name_is_not_called_missing(name):
+    shapes = {key: shape for key, shape in gpt().items() if key != "wpe.weight"}
+    said = sentence(tree({**shapes, name: (12, 8)}, TIED))
+    assert said == f"+16: position embedding: {name}, 12 x 8, the formula 80"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ _EXTRA_HEAD = re.compile(
     r"(^|\.)(classifier|score|qa_outputs|value_head|v_head|reward_head|seq_relationship|aux_head|aux_logits)(\.|$)"
 )
 _POSITIONS = re.compile(
-    r"(^|\.)(wpe|pos(ition)?_?emb\w*|pos(itional)?_?(embed|encod)\w*|embed_positions)(\.|$)"
+    r"(^|\.)(wpe|posn?|positions?|pos(ition)?_?(table|emb\w*)|pos(itional)?_?(embed|encod)\w*|embed_positions)(\.|$)"
 )
 _SEGMENTS = re.compile(r"(^|\.)(token_type_emb\w*|segment_?emb\w*)(\.|$)")
 _POOLER = re.compile(r"(^|\.)pooler(\.|$)")
@@ -155,7 +155,7 @@ def _tables(formula: Formula, tree: Modules) -> Iterator[Cause]:
         if not asked:
             yield Cause(has, f"{_listed(some)}: the formula has no {part}", names)
         elif not has:
-            yield Cause(-asked, f"the model has no {part}, the formula has one of {asked:,}")
+            yield Cause(-asked, f"no tensor is named like the {part} of {asked:,} in the formula")
         else:
             yield Cause(has - asked, f"{part}: {_listed(some)}, the formula {asked:,}", names)
 

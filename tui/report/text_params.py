@@ -76,7 +76,7 @@ def params_lines(
         *_entries(inventory, tree, width),
         *_notes(inventory, width),
     ]
-    return [*lines, *between, *closing(_verdict(inventory), width)]
+    return [*lines, *between, *closing(_verdict(spec, inventory), width)]
 
 
 def spec_formula(spec: Spec) -> Formula | None:
@@ -151,8 +151,11 @@ def _difference(inventory: Inventory, width: int) -> list[str]:
         return []
     more = inventory.unique_parameters - inventory.formula_parameters
     lines = _aligned("difference", more, "", width, signed=True)
-    for count, text in causes(inventory.difference):
+    told = causes(inventory.difference)
+    for count, text in told:
         lines += labelled(f"  {count}", text, LABEL, width)
+    if told and told[0][0] != "explained":  # all of it: what else has other names is no difference
+        return lines
     if set(inventory.formula_parts) & set(inventory.groups):
         for part in dict.fromkeys([*inventory.formula_parts, *inventory.groups]):
             asked, counted = inventory.formula_parts.get(part), inventory.groups.get(part)
@@ -252,7 +255,7 @@ def _notes(inventory: Inventory, width: int) -> list[str]:
     return lines
 
 
-def _verdict(inventory: Inventory) -> str:
+def _verdict(spec: Spec, inventory: Inventory) -> str:
     word = params_word(inventory)
     if word == "UNKNOWN":
         return f"UNKNOWN: {no_formula(inventory)}"
@@ -264,4 +267,10 @@ def _verdict(inventory: Inventory) -> str:
     more = inventory.unique_parameters - (inventory.formula_parameters or 0)
     if not inventory.difference and more > 0 and more == inventory.groups.get("output head"):
         return "DISAGREE. The output head is a tensor of its own: set tied = false, or tie it in the model."
-    return "DISAGREE. Correct workload.args or workload.formula, or the model."
+    work = spec.workload
+    if work.source.endswith(".py") and not work.args and not work.formula_args:
+        return (
+            f"DISAGREE. The {work.formula} formula has all arguments at their defaults: write this model's in "
+            f"workload.formula_args (peakmark calc params --list {work.formula})."
+        )
+    return "DISAGREE. Correct workload.formula or its arguments (formula_args, else args), or the model."
