@@ -7,10 +7,18 @@ deaths) in order of time.  Requested bytes at any instant are the sum over what 
 from __future__ import annotations
 
 import bisect
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Tuple
 
 Row = Tuple[int, int, int, str, Optional[int]]
-"""(time_ns, address, nbytes or -nbytes, operator, end of the outermost operator)."""
+"""(time_ns, address, nbytes or -nbytes, operator, end of the outermost operator); 0 bytes: an allocation failed."""
+
+
+class Failure(NamedTuple):
+    """An allocation that failed: before event ``event``, at ``time_ns``, inside operator ``op`` ("": outside any)."""
+
+    event: int
+    time_ns: int
+    op: str
 
 
 class Allocation:
@@ -39,7 +47,7 @@ class Record:
     """Built from ``Row``s in any order; ``resolution_ns`` is the step of their clock.
 
     ``allocations``: in order of birth.  ``events``: (time_ns, index of the allocation, +nbytes or -nbytes).
-    ``unknown_frees``: frees of blocks that were made before recording began.
+    ``unknown_frees``: frees of blocks that were made before recording began.  ``failures``: in order of time.
     """
 
     def __init__(self, rows: Iterable[Row], resolution_ns: int = 1) -> None:
@@ -47,6 +55,7 @@ class Record:
         self.allocations: List[Allocation] = []
         self.events: List[Tuple[int, int, int]] = []
         self.unknown_frees = 0
+        self.failures: List[Failure] = []
         living = {}
         for time_ns, address, nbytes, op, outer_end_ns in sorted(rows, key=lambda row: row[0]):
             if nbytes > 0:
@@ -64,6 +73,8 @@ class Record:
                 gone = self.allocations[index]
                 gone.died, gone.died_ns = len(self.events), time_ns
                 self.events.append((time_ns, index, -gone.nbytes))
+            else:
+                self.failures.append(Failure(len(self.events), time_ns, op))
         self._times = [event[0] for event in self.events]
         self._by_address = {}
         for index, one in enumerate(self.allocations):
@@ -88,6 +99,15 @@ class Record:
             return None
         died = self.allocations[found].died_ns
         return None if died is not None and died < time_ns else found
+
+    def failed_before(self, time_ns: int) -> Failure:
+        """The last failure before ``time_ns``; the last allocation by then where the record has none."""
+        told = [one for one in self.failures if one.time_ns <= time_ns]
+        if told:
+            return told[-1]
+        births = [one for one in self.allocations if one.born_ns <= time_ns]
+        last = births[-1] if births else None
+        return Failure(0, time_ns, "") if last is None else Failure(last.born + 1, time_ns, "")
 
     def levels(self) -> List[int]:
         """Requested bytes after every event."""

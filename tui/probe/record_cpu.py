@@ -8,7 +8,7 @@ in.  Source: ``profile_memory`` and the experimental event tree of ``torch.autog
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch.autograd.profiler import profile
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _MARK_BYTES = 12347
 """An allocation of this odd size, made at a known time, ties the profiler's clock to ours."""
+
+
+FAILED = "[OutOfMemory]"
+"""The profiler's name of an allocation that failed."""
 
 
 class CpuRecorder:
@@ -54,6 +58,10 @@ class CpuRecorder:
         """See ``device.base.Recorder``: a CPU allocation goes straight to malloc."""
         return [], "the CPU has no caching allocator"
 
+    def at_failure(self) -> Dict[str, int]:
+        """See ``device.base.Recorder``."""
+        return {}
+
     def _shift(self, rows: List[Row]) -> int:
         begun, ended = self._marked
         for time_ns, _, nbytes, _, _ in rows:
@@ -72,6 +80,8 @@ def _rows(roots: List[Any]) -> Iterator[Row]:
         if size is not None:
             if fields.device.type == "cpu":
                 yield event.start_time_ns, fields.ptr, size, op, outer_end
+        elif event.name == FAILED:
+            yield event.start_time_ns, 0, 0, op, outer_end
         else:
             name = event.name
             if not _is_frame(name):

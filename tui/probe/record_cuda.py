@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import torch
 
 from . import recorded
 from .allocations import Record, Row
+from .blocks import SMALL_LIMIT, round_size
 from .unpickle import SnapshotError
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class CudaRecorder:
         """See ``device.base.Recorder``."""
         return outer_peaks(self._snapshot, self._index, marks)
 
+    def at_failure(self) -> Dict[str, int]:
+        """See ``device.base.Recorder``."""
+        return at_failure(self._snapshot, self._index)
+
 
 def from_snapshot(snapshot: Any, index: int) -> Record:
     """A ``Record`` of device ``index`` of a snapshot: what a live measurement and a saved file share."""
@@ -51,6 +56,8 @@ def from_snapshot(snapshot: Any, index: int) -> Record:
             rows.append((event.time_ns or 0, event.address, event.nbytes, event.frame, None))
         elif event.kind == "free":
             rows.append((event.time_ns or 0, event.address, -event.nbytes, "", None))
+        elif event.kind == "oom":
+            rows.append((event.time_ns or 0, 0, 0, event.frame, None))
     return Record(rows, resolution_ns=1000)
 
 
@@ -65,3 +72,26 @@ def outer_peaks(
         return [], "the allocator's history cannot be replayed: %s" % error
     peaks = [(None if one.allocated is None else one.allocated.bytes, one.reserved.bytes) for one in found]
     return list(peaks), history.rules.unlike if any(one[0] is None for one in peaks) else ""
+
+
+def at_failure(snapshot: Any, index: int) -> Dict[str, int]:
+    """The allocator's figures at the last failed allocation of a history; {} without one."""
+    try:
+        history = recorded.read(snapshot, index)
+    except SnapshotError:
+        return {}
+    failed = [place for place, event in enumerate(history.events) if event.kind == "oom"]
+    if not failed:
+        return {}
+    event, totals = history.events[failed[-1]], history.totals(failed[-1])
+    found = {
+        "asked_bytes": event.nbytes,
+        "device_free_bytes": event.address,
+        "reserved_bytes": totals.reserved,
+    }
+    if totals.allocated is not None:
+        found["allocated_bytes"] = totals.allocated
+    free = history.free_before(failed[-1], round_size(event.nbytes) <= SMALL_LIMIT)
+    if free is not None:
+        found["largest_free_block_bytes"], found["free_blocks_bytes"] = free
+    return found

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import history, replay, unpickle
-from .before import undo
+from .before import lay_out, undo
 from .blocks import FREE
 from .history import AllocationEvent, Final, Rules
 from .replay import Played
@@ -110,6 +110,24 @@ class Recorded:
         """Bytes of the largest free block when the snapshot was taken; 0 when nothing was free."""
         blocks = (block for segment in self.final.segments for block in segment.blocks)
         return max((block.size for block in blocks if block.state == FREE), default=0)
+
+    def free_before(self, index: int, small: bool) -> Optional[Tuple[int, int]]:
+        """(largest free block of the pool of small or large requests, sum of all) before event ``index``.
+
+        None where the allocator's rules are others.  A block that is freed later in the record shows no tail of
+        more than 1 MiB, so the sum may be up to that much too large for each of them.
+        """
+        if self.rules.unlike:
+            return None
+        layout = lay_out(undo(self.final.segments, self.events[index:]), {})
+        free = [
+            (segment.small, block.size)
+            for segment in layout.segments
+            for block in segment.blocks
+            if block.state == FREE
+        ]
+        ours = [size for its, size in free if its == small]
+        return max(ours, default=0), sum(size for _, size in free)
 
     @property
     def lost(self) -> int:

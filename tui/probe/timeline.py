@@ -52,7 +52,7 @@ def table(labelled: Labelled, iteration: int) -> Dict[str, Any]:
         if born == died:
             continue
         row = labelled.rows[index] or "unattributed"
-        storages.append([born, died, one.nbytes, place(row), *map(place, _words(labelled, index))])
+        storages.append([born, died, one.nbytes, place(row), *map(place, words(labelled, index))])
     return {
         "version": VERSION,
         "events": number[-1] + 1 if number else 0,
@@ -88,7 +88,7 @@ def _numbered(labelled: Labelled, iteration: int) -> Tuple[List[int], List[List[
     return number, phases, begun, last
 
 
-def _words(labelled: Labelled, index: int) -> Tuple[str, str, str, str]:
+def words(labelled: Labelled, index: int) -> Tuple[str, str, str, str]:
     """(module, operator, shape, dtype) of an allocation, "" for each that is not known."""
     one, label, held = labelled.record.allocations[index], labelled.labels[index], labelled.held.get(index)
     operator = label.op if label else one.op.rpartition("::")[2] if one.op.startswith("aten::") else ""

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from typing import TYPE_CHECKING, Any, Dict
+from functools import partial
+from typing import TYPE_CHECKING
 
 from .. import device as devices
-from .. import peaks, timeline, tracing
-from ..faults import TaskError, asked_bytes, is_out_of_memory, one_line
+from .. import exhausted, peaks, timeline, tracing
+from ..device import exhaustion
 from ..labels import Labelled
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
 from ..session import Session
@@ -33,16 +34,16 @@ def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     trace = Trace()
     device = devices.open_device(plan.device)
+    watch = exhaustion.watch(device, recorded=True)
     if plan.limit_bytes is not None:
-        device.limit(plan.limit_bytes, RECORDER_SLACK)
-        trace.limit_bytes = plan.limit_bytes + RECORDER_SLACK
-    try:
-        _record(plan, report, trace)
-    except Exception as error:
-        if not is_out_of_memory(error) or not trace.marks:
-            raise
-        device.lift_limit()
-        raise TaskError("out-of-memory", one_line(error), **_out_of_memory(error, trace)) from error
+        slack = RECORDER_SLACK if device.kind == "cpu" else 0  # the history of a GPU is kept on the host
+        device.limit(plan.limit_bytes, slack)
+        trace.limit_bytes = plan.limit_bytes + slack
+    _, caught = exhausted.attempt(
+        partial(_record, plan, report, trace), watch, plan, partial(exhausted.register_unfinished, trace)
+    )
+    if caught is not None:
+        raise exhausted.conclude(caught, trace, device, plan)
     trace.marks.append((time.time_ns(), "end", None, None))
     assert trace.recorder is not None
     assert trace.session is not None
@@ -91,23 +92,3 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
     report.enter("validate")
     session.plan.quality["batches"] = 1
     session.validate()
-
-
-def _out_of_memory(error: BaseException, trace: Trace) -> Dict[str, Any]:
-    """The details of ``Failed``: what was asked and when, and the rows of what was alive then."""
-    _, phase, iteration, micro = trace.marks[-1]
-    found = {"asked_bytes": asked_bytes(error), "iteration": iteration, "micro": micro, "phase": phase}
-    if trace.limit_bytes is not None:
-        found["limit_bytes"] = trace.limit_bytes
-    try:
-        trace.register_all()
-        trace.marks.append((time.time_ns(), "end", None, None))
-        assert trace.recorder is not None
-        record = trace.recorder.stop()
-        labelled = Labelled(
-            record, trace.marks, trace.registered, trace.births, peaks.TRACKED if trace.births else None
-        )
-    except Exception as second:  # the failure that is told is the first one
-        return {**found, "alive_unknown": "the record could not be read: %s" % one_line(second, 120)}
-    alive, rows = labelled.after_last_birth()
-    return {**found, "requested_bytes": alive, "alive": {row: size for row, size in rows.items() if size}}
