@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tui import __version__
+from tui.commands.ranges import numbers, several, whole
 from tui.errors import PeakmarkError, UsageError
 
 COMMANDS = (
@@ -34,8 +35,6 @@ COMMANDS = (
 
 
 STEPS = ("params", "verify", "probe", "precision", "restore", "report")
-
-MOST_DIGITS = 12
 
 
 class _Parser(argparse.ArgumentParser):
@@ -184,7 +183,7 @@ def _measuring(parser: argparse.ArgumentParser, project: bool = True) -> None:
         "--trust", action="store_true", help="allow the project's own Python and programs to run"
     )
     parser.add_argument(
-        "--nice", type=_whole(0, 19), default=10, help="of the measuring process; 10 keeps keys answering"
+        "--nice", type=whole(0, 19), default=10, help="of the measuring process; 10 keeps keys answering"
     )
     parser.add_argument(
         "--force", action="store_true", help="measure although others use more than the budget leaves"
@@ -194,24 +193,29 @@ def _measuring(parser: argparse.ArgumentParser, project: bool = True) -> None:
 def _params_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
     parser.add_argument("--tree", action="store_true", help="the modules too, equal blocks as one row")
-    parser.add_argument("--depth", type=_whole(1), help="levels below the model (3); implies --tree")
+    parser.add_argument("--depth", type=whole(1), help="levels below the model (3); implies --tree")
     parser.add_argument("--sort", choices=("elements", "bytes", "name"), help="of a level; implies --tree")
 
 
 def _probe_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
-    parser.add_argument("--batch", type=_list, help="micro-batches N[,N...]; default: the project's")
-    parser.add_argument("--length", type=_list, help="lengths N[,N...]; default: the project's largest")
-    parser.add_argument("--iterations", type=_whole(1), help="timed iterations (20)")
-    parser.add_argument("--warmup", type=_whole(2), help="iterations before them, the first one apart (3)")
-    parser.add_argument("--quick", action="store_true", help="5 timed iterations")
+    parser.add_argument(
+        "--batch", type=numbers, help="micro-batches, as 1,2,4 or 8..64/8; default: the project's"
+    )
+    parser.add_argument("--length", type=numbers, help="lengths, likewise; default: the project's largest")
+    several(parser)
+    parser.add_argument("--iterations", type=whole(1), help="timed iterations (20)")
+    parser.add_argument("--warmup", type=whole(2), help="iterations before them, the first one apart (3)")
+    parser.add_argument(
+        "--quick", action="store_true", help="5 timed iterations; --search: 2, and no tracing"
+    )
 
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
     parser.add_argument("--settings", type=_settings, help="fp32,bf16-autocast,...")
     parser.add_argument(
-        "--iterations", type=_whole(5), help="optimizer steps of each run; default: the project's"
+        "--iterations", type=whole(5), help="optimizer steps of each run; default: the project's"
     )
     parser.add_argument("--quick", action="store_true", help="20 steps")
 
@@ -225,7 +229,7 @@ def _ledger_args(parser: argparse.ArgumentParser) -> None:
         "--probe", help="id of a measurement; default: the latest of the project's own batch, else the latest"
     )
     text = "what is alive at the peak: the N largest modules and storages (8)"
-    parser.add_argument("--alive", type=_whole(1), nargs="?", const=8, metavar="N", help=text)
+    parser.add_argument("--alive", type=whole(1), nargs="?", const=8, metavar="N", help=text)
 
 
 def _report_args(parser: argparse.ArgumentParser) -> None:
@@ -269,17 +273,6 @@ def _doctor_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("project", nargs="?", type=Path, help="use its interpreter")
 
 
-def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        whole = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
-        if not whole or int(text) < least or (most is not None and int(text) > most):
-            to = f" to {most}" if most is not None else " or more"
-            raise argparse.ArgumentTypeError(f"must be a whole number, {least}{to}, got {text!r}")
-        return int(text)
-
-    return number
-
-
 def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
@@ -288,10 +281,6 @@ def _settings(text: str) -> tuple[str, ...]:
     if not (names := _names(text)):
         raise argparse.ArgumentTypeError("names no setting")
     return names
-
-
-def _list(text: str) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(_whole(1)(part) for part in text.split(",")))
 
 
 def _output(given: argparse.Namespace) -> Any:
@@ -314,6 +303,10 @@ def _options(given: argparse.Namespace) -> Any:
         lengths=getattr(given, "length", None),
         settings=getattr(given, "settings", None),
         quick=getattr(given, "quick", False),
+        search=getattr(given, "search", False),
+        upper=getattr(given, "upper", None),
+        multiple_of=getattr(given, "multiple_of", 1),
+        within_s=60.0 * within if (within := getattr(given, "within", None)) is not None else None,
         output=getattr(given, "output", None),
     )
 

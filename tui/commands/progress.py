@@ -18,6 +18,7 @@ from tui.probe.protocol import (
     MeasurementEnded,
     MeasurementStarted,
     PhaseEntered,
+    Planned,
     Progress,
     StepEnded,
 )
@@ -65,6 +66,9 @@ class ProgressLines:
             self._overall = ""
             if event.text and not self._is_the_error(event):
                 self._output.talk(clean(f"{event.step}: {event.text.removeprefix(f'{event.step}: ')}"))
+        elif isinstance(event, Planned):
+            self._close()
+            self._output.talk(clean(f"  plan: {event.text}"))
         elif isinstance(event, Progress):
             self._progress(event)
         elif isinstance(event, IterationDone) and event.ms is not None and self._first is None:
@@ -98,6 +102,9 @@ class ProgressLines:
     def _progress(self, event: Progress) -> None:
         if event.what in ("blocks", "batches"):  # of the step, between its measurements
             self._overall = f" ({event.done + 1} of {event.total})"
+            return
+        if event.what == "candidates":  # how many there will be is not known
+            self._overall = f" ({event.done + 1})"
             return
         now = time.monotonic()
         if self._first is None:

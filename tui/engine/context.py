@@ -53,6 +53,14 @@ class Options:
     settings: tuple[str, ...] | None = None
     """Precision settings to compare."""
     quick: bool = False
+    search: bool = False
+    """Look for the largest micro-batch that fits."""
+    upper: int | None = None
+    """The largest micro-batch that a search may try."""
+    multiple_of: int = 1
+    """A search tries multiples of it only."""
+    within_s: float | None = None
+    """Seconds after which a sweep or a search begins nothing more."""
     output: Path | None = None
     force: bool = False
 

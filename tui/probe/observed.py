@@ -19,6 +19,8 @@ class Observed:
     def __init__(self, model: torch.nn.Module, micro: int) -> None:
         self._micro = micro
         self._batches = 0
+        self.batch_bytes = 0
+        """Bytes of the tensors of the first micro-batch."""
         self._leaves: List[int] = []
         self._calls: List[List[Tuple[Tuple[int, ...], int]]] = []
         self._hook = model.register_forward_pre_hook(self._called, with_kwargs=True)
@@ -27,7 +29,9 @@ class Observed:
         """A micro-batch is on the device; only the first one is looked at."""
         self._batches += 1
         if self._batches == 1:
-            self._leaves = [one.numel() for one in _tensors(batch)]
+            tensors = _tensors(batch)
+            self._leaves = [one.numel() for one in tensors]
+            self.batch_bytes = sum(one.numel() * one.element_size() for one in tensors)
 
     def _called(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
         if self._batches <= 1:

@@ -239,6 +239,8 @@ class Probe(Exhaustion):
     """The phase in which it ended, when it did not end well: validate is no failure of training."""
     observed_batch: int | None = None
     """Samples that the model's first forwards really got, of one micro-batch."""
+    batch_bytes: int | None = None
+    """Tensors of one micro-batch, as they come from the host."""
     validation_batch: int | None = None
     """Samples of a validation batch where they are not ``micro_batch``."""
     soaked: int = 0

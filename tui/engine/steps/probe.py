@@ -1,13 +1,13 @@
-"""Step 4: full iterations at one batch or several, each batch in two fresh children.
+"""Step 4: full iterations at one batch or several, each batch in fresh children.
 
-The traced child comes first: it says what is alive in every phase.  The timed child, which carries no tracing
-and is held to the limit exactly, decides.
+The traced child says what is alive in every phase.  The timed child, which carries no tracing and is held to the
+limit exactly, decides.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from tui.budget.ledger import probe_verdict
@@ -15,6 +15,7 @@ from tui.engine import device as devices
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
 from tui.engine.steps import common
+from tui.engine.steps.around import device_after
 from tui.engine.steps.candidates import Candidate, Manner, annotated, too_few
 from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
@@ -53,16 +54,15 @@ async def measure(
             break
     children = _decisive(children, manner)
     last = children.get("timed") or children["traced"]
-    if last.word in ("failed", "crashed") and common.code_of(last) != VerdictError.code:
-        if not (manner.several and too_few(last) is not None):
-            return common.failed(last)
+    told = manner.several and too_few(last) is not None
+    if last.word in ("failed", "crashed") and common.code_of(last) != VerdictError.code and not told:
+        return common.failed(last)
     if last.word == "cancelled" and len(children) == 1:
         return common.failed(last)
-    outcomes = list(children.values())
-    probe = assemble(context, project, spec, one, outcomes, limit, before)
+    probe = assemble(context, project, spec, one, children, limit, before)
     probe = annotated(project.spec, probe, children, manner)
-    common.keep(context, outcomes, id, "probe", probe)
-    _note_gradients(context, spec, outcomes[0])
+    common.keep(context, list(children.values()), id, "probe", probe)
+    _note_gradients(context, spec, children)
     return _said(project, probe, id)
 
 
@@ -113,17 +113,17 @@ def assemble(
     project: Project,
     spec: str,
     one: Candidate,
-    outcomes: Sequence[Outcome],
+    children: Mapping[str, Outcome],
     limit: int | None,
     before: devices.Device | None,
 ) -> Probe:
     """The Probe entry of one batch from its children; ``before``: the device just before them."""
-    traced = outcomes[0]
-    timed = next((one for one in outcomes if "timed" in one.results), outcomes[1] if len(outcomes) > 1 else None)
-    after = context.device_now()
+    outcomes = list(children.values())
+    traced, timed = outcomes[0], children.get("timed")  # without a traced child nothing is said of phases
+    after = device_after(context)
     key, _ = common.environment(context, outcomes)
     kind = context.device.kind if context.device is not None else "cpu"
-    phases, worst = phases_of(traced, timed, kind)
+    phases, worst = phases_of(traced, timed, kind, before)
     readings, contended = readings_of(outcomes, phases, worst, kind, before, after, CONTENDED_SHARE)
     budget = project.spec.budget
     probe = Probe(
@@ -151,11 +151,12 @@ def assemble(
     return with_outcome(project, probe, outcomes)
 
 
-def _note_gradients(context: Context, spec: str, traced: Outcome) -> None:
+def _note_gradients(context: Context, spec: str, children: Mapping[str, Outcome]) -> None:
     """Let the inventory know how many elements received a gradient."""
     from tui.project import save
 
-    count = traced.results.get("traced", {}).get("gradient_receiving")
+    traced = children.get("traced")
+    count = None if traced is None else traced.results.get("traced", {}).get("gradient_receiving")
     if count is None:
         return
 

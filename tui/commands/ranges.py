@@ -1,0 +1,60 @@
+"""Lists and ranges of whole numbers on the command line: ``1,2,4``, ``1..8``, ``8..64/8``, and mixed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+
+MOST_DIGITS = 12
+
+MOST = 1000
+"""Numbers in one list: each of them is a measurement."""
+_RANGE = re.compile(r"([0-9]{1,12})\.\.([0-9]{1,12})(?:/([0-9]{1,12}))?")
+
+
+def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    """A reader of one whole number from ``least`` to ``most``, for ``type=`` of an argument."""
+
+    def number(text: str) -> int:
+        plain = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+        if not plain or int(text) < least or (most is not None and int(text) > most):
+            to = f" to {most}" if most is not None else " or more"
+            raise argparse.ArgumentTypeError(f"must be a whole number, {least}{to}, got {text!r}")
+        return int(text)
+
+    return number
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """The numbers that ``text`` means, each once, in the order written; a range holds both of its ends.
+
+    Raises:
+        argparse.ArgumentTypeError: not such a list, a number below 1, a range that ends before it begins.
+
+    >>> numbers("1,2,4"), numbers("1..4"), numbers("8..32/8,100")
+    ((1, 2, 4), (1, 2, 3, 4), (8, 16, 24, 32, 100))
+    """
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        matched = _RANGE.fullmatch(part.strip())
+        if matched is None:
+            found[whole(1)(part)] = None
+            continue
+        first, last, by = int(matched[1]), int(matched[2]), int(matched[3] or 1)
+        if first < 1 or by < 1 or last < first:
+            raise argparse.ArgumentTypeError(f"{part!r} is no range of numbers from 1 upwards")
+        if (last - first) // by >= MOST:
+            raise argparse.ArgumentTypeError(f"{part!r} is more than {MOST} numbers")
+        found |= dict.fromkeys(range(first, last + 1, by))
+    return tuple(found)
+
+
+def several(parser: argparse.ArgumentParser) -> None:
+    """The options of a sweep and of a search."""
+    parser.add_argument("--search", action="store_true", help="look for the largest micro-batch that fits")
+    parser.add_argument("--upper", type=whole(1), help="--search: the largest micro-batch to try")
+    parser.add_argument("--multiple-of", type=whole(1), default=1, help="--search: try multiples only (1)")
+    parser.add_argument(
+        "--within", type=whole(1), metavar="MINUTES", help="begin nothing that would take longer"
+    )
