@@ -128,6 +128,8 @@ def test_the_peaks_of_a_tiny_perceptron_are_those_by_hand():
     # For the first layer's matrix: a root and a quotient of its size; the loss; and 12 bytes of step counters.
     step = 2 * weights + state + outputs + 2 * 4 * 4 * 8 + 12
     assert phases["step"]["requested_bytes"] == step == 1340
+    # At its end the temporaries are gone; weights, gradients, state and the loss are left.
+    assert phases["step"]["end_bytes"] == 2 * weights + state + outputs
     assert phases["backward"]["rows"] == {
         "weights": weights,
         "optimizer_state": state,

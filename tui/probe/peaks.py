@@ -19,6 +19,7 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
     """The ``traced`` result: the worst instant of each phase, first and steady iterations apart."""
     phases: Dict[str, Dict[str, Any]] = {}
     by_iteration = {TRACKED: 0, STEADY: 0}
+    levels, ends = labelled.record.levels(), {}
     for interval in labelled.intervals:
         name = phase_name(interval)
         value, rows, index = labelled.peak(interval)
@@ -26,6 +27,10 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
             by_iteration[interval.iteration] = max(by_iteration[interval.iteration], value)
         if name is not None and (name not in phases or value > phases[name]["requested_bytes"]):
             phases[name] = _phase(labelled, interval, value, rows, index)
+        if name is not None:
+            ends[name] = levels[interval.last - 1] if interval.last else 0
+    for name, level in ends.items():
+        phases[name]["end_bytes"] = level  # of the last micro-batch, whichever of them had the peak
     unknown = _add_outer(phases, labelled, recorder, marks)
     return {
         "phases": phases,

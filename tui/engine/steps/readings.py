@@ -103,7 +103,12 @@ def readings_of(
             _keep_largest(found, one)
     if kind == "cpu":
         return {**found, **around.host(before), **_heap(found)}, False
-    return around.device(found, outcomes[-1], before, after, contended_share)
+    return around.device(found, _looked_at(outcomes), before, after, contended_share)
+
+
+def _looked_at(outcomes: Sequence[Outcome]) -> Outcome:
+    """The child that was watched from outside; of none the last."""
+    return next((one for one in reversed(outcomes) if one.watched.looks), outcomes[-1])
 
 
 def _keep_largest(found: dict[str, Reading], one: ReadingTaken) -> None:
