@@ -206,3 +206,33 @@ def test_several_arguments_add_up_to_the_difference():
     assert sum(one.elements for one in made.parameters) == formula("decoder", gated).total
     found = explain(GPT2, made, args=GPT)
     assert found.explained == found.difference == 2 * (256 + 32) - 80
+
+
+def test_two_wrong_numbers_of_an_image_model_are_read_from_its_tensors():
+    right = {"inputs": "patches", "layers": 1, "heads": 2, "width": 8, "size": 8, "patch": 2, "classes": 5}
+    shapes = {
+        "patch_embed.weight": (8, 3, 2, 2),
+        "patch_embed.bias": (8,),
+        "cls": (1, 1, 8),
+        "pos": (1, 17, 8),
+        **{f"blocks.0.{name}.weight": (8,) for name in ("norm1", "norm2")},
+        **{f"blocks.0.{name}.bias": (8,) for name in ("norm1", "norm2")},
+        "blocks.0.qkv.weight": (24, 8),
+        "blocks.0.qkv.bias": (24,),
+        "blocks.0.proj.weight": (8, 8),
+        "blocks.0.proj.bias": (8,),
+        "blocks.0.up.weight": (32, 8),
+        "blocks.0.up.bias": (32,),
+        "blocks.0.down.weight": (8, 32),
+        "blocks.0.down.bias": (8,),
+        "norm.weight": (8,),
+        "norm.bias": (8,),
+        "fc.weight": (5, 8),
+        "fc.bias": (5,),
+    }
+    assert sentence(tree(shapes), formula("encoder", right), right) == ""
+    wrong = {**right, "patch": 4, "classes": 100}
+    said = sentence(tree(shapes), formula("encoder", wrong), wrong)
+    assert "what patch = 2 changes" in said
+    assert "what classes = 5 changes" in said
+    assert not said.startswith("explained")

@@ -40,3 +40,12 @@ def test_a_formula_with_arguments_asks_to_correct_them():
     assert said.endswith(
         "DISAGREE. Correct workload.formula or its arguments (formula_args, else args), or the model."
     )
+
+
+def test_the_arguments_that_would_agree_are_what_to_set():
+    work = WorkloadSpec("net.py", formula="encoder", formula_args={"layers": 2})
+    assert told(work, "-20: exactly what classes = 10 changes").endswith(
+        "DISAGREE. Set classes = 10, or change the model."
+    )
+    said = told(work, "-15: what patch = 4 changes; -5: what classes = 10 changes")
+    assert said.endswith("DISAGREE. Set patch = 4 and classes = 10, or change the model.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any
@@ -79,8 +80,23 @@ def _seen(formula: Formula, tree: Modules) -> Iterator[Change]:
         yield "layers", count
     if "vocab" in has and table is not None:
         yield "vocab", table.shape[0]
+    yield from ((name, length) for name, length in _lengths(tree) if name in has)
     if "segments" in has:
         yield from (("segments", count) for count in (0, 1, 2))
+
+
+def _lengths(tree: Modules) -> Iterator[Change]:
+    """What the lengths of single tensors are likely to be: of vectors, of a first convolution, of a last matrix."""
+    vectors = Counter(one.shape[0] for one in tree.parameters if len(one.shape) == 1)
+    if vectors:
+        yield "width", vectors.most_common(1)[0][0]
+    kernels = [one.shape for one in tree.parameters if len(one.shape) == 4]
+    if kernels and kernels[0][2] == kernels[0][3]:
+        yield "patch", kernels[0][3]
+        yield "in_channels", kernels[0][1]
+    matrices = [one.shape for one in tree.parameters if len(one.shape) == 2]
+    if matrices:
+        yield "classes", matrices[-1][0]
 
 
 def _numbers(formula: Formula, numbers: list[int]) -> Iterator[Change]:

@@ -23,7 +23,7 @@ _NOTES = {"meta": "device", "packed_parameters": "packed", "state_entries": "ent
 """Words for what is told of at the end, by the key of its reason."""
 
 _CAUSE = re.compile(r"([+-][0-9,]+): (.*)", re.DOTALL)
-_SET = re.compile(r"\bset ([a-z_0-9]+ = \S+?)(?=[;,]| or |$)")
+_SET = re.compile(r"\b(?:set|what) ([a-z_0-9]+ = \S+?)(?=[;,]| or | changes|$)")
 
 
 def params_lines(
