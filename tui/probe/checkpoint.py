@@ -12,10 +12,11 @@ import hashlib
 import os
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Set, Tuple
 
 import torch
 
+from . import packed
 from .faults import TaskError
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ FORMAT = "peakmark-checkpoint-1"
 
 def save(session: Session, path: str) -> Tuple[Dict[str, int], int, str]:
     """Write the session's state; returns (bytes by part, total bytes, sha256)."""
-    parts = {"model": session.model.state_dict(), "optimizer": session.optimizer.state_dict()}
+    parts: Dict[str, Any] = {"model": entries(session.model), "optimizer": session.optimizer.state_dict()}
+    four_bit = low_bit(session.model)
+    if four_bit:
+        parts["low_bit"] = four_bit
     if session.setting.scaler is not None:
         parts["scaler"] = session.setting.scaler.state_dict()
     if session.scheduler is not None:
@@ -52,7 +56,34 @@ def save(session: Session, path: str) -> Tuple[Dict[str, int], int, str]:
     sizes = {
         name: tensor_bytes(part) for name, part in parts.items() if name in ("model", "optimizer", "rng")
     }
+    sizes["model"] += tensor_bytes(four_bit)
     return sizes, os.path.getsize(path), digest
+
+
+def entries(model: torch.nn.Module) -> Dict[str, Any]:
+    """The state dictionary of ``model`` without 4-bit weights, which ``low_bit`` has.
+
+    Their modules do not take back the entries that they give (bitsandbytes).
+    """
+    apart = set(low_bit(model))
+    state = model.state_dict()
+    return {key: one for key, one in state.items() if not _is_of(key, apart)} if apart else state
+
+
+def low_bit(model: torch.nn.Module) -> Dict[str, List[torch.Tensor]]:
+    """{name of a 4-bit parameter: the tensors that it and its scales are stored in}, those of the model themselves."""
+    found = {}
+    for name, one in model.named_parameters(remove_duplicate=False):
+        form = packed.four_bit(one)
+        if form is not None:
+            found[name] = [*form.payload, *form.metadata]
+    return found
+
+
+def _is_of(key: str, names: Set[str]) -> bool:
+    """Whether ``key`` is one of ``names`` or an entry below it, as ``weight.absmax`` is below ``weight``."""
+    parts = key.split(".")
+    return any(".".join(parts[:count]) in names for count in range(1, len(parts) + 1))
 
 
 def load(session: Session, path: str) -> None:
@@ -94,7 +125,11 @@ def load(session: Session, path: str) -> None:
 def _apply(session: Session, parts: Dict[str, Any], shown: str) -> None:
     try:
         _refuse_another(session, parts)  # torch copies what fits before it complains about the rest
-        session.model.load_state_dict(parts["model"])
+        four_bit = low_bit(session.model)
+        session.model.load_state_dict(parts["model"], strict=not four_bit)  # they were compared just now
+        for name, tensors in four_bit.items():
+            for mine, theirs in zip(tensors, parts["low_bit"][name]):
+                mine.detach().copy_(theirs)
         session.optimizer.load_state_dict(parts["optimizer"])
         if session.setting.scaler is not None:
             session.setting.scaler.load_state_dict(parts["scaler"])
@@ -110,7 +145,8 @@ def _apply(session: Session, parts: Dict[str, Any], shown: str) -> None:
 
 def _refuse_another(session: Session, parts: Dict[str, Any]) -> None:
     """Raise a ValueError or KeyError when anything in ``parts`` does not fit the session."""
-    mine, theirs = session.model.state_dict(), parts["model"]
+    mine = _by_name(entries(session.model), low_bit(session.model))
+    theirs = _by_name(parts["model"], parts.get("low_bit", {}))
     apart = sorted(set(mine) ^ set(theirs))
     if apart:
         raise ValueError("%s is in only one of them" % apart[0])
@@ -127,6 +163,12 @@ def _refuse_another(session: Session, parts: Dict[str, Any]) -> None:
     for name, wanted in (("scaler", session.setting.scaler), ("scheduler", session.scheduler)):
         if (name in parts) != (wanted is not None):
             raise ValueError("only one of them has a %s" % name)
+
+
+def _by_name(state: Dict[str, Any], four_bit: Dict[str, List[torch.Tensor]]) -> Dict[str, Any]:
+    """Every entry by its name, those of a 4-bit weight by their places."""
+    places = {"%s[%d]" % (name, at): one for name, many in four_bit.items() for at, one in enumerate(many)}
+    return {**state, **places}
 
 
 def _rng() -> Dict[str, Any]:
@@ -189,9 +231,10 @@ def tensor_digest(tensors: Iterable[torch.Tensor]) -> str:
     """SHA-256 over the bytes of tensors, in order: equal only when every bit is."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        flat = tensor.detach().to("cpu").contiguous()
-        # string_at, because a storage's own iteration makes a Python integer of every byte
-        digest.update(ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()))
+        for _, one in packed.inner_tensors(tensor.detach()):  # a wrapper has no bytes of its own to read
+            flat = one.detach().to("cpu").contiguous()
+            # string_at, because a storage's own iteration makes a Python integer of every byte
+            digest.update(ctypes.string_at(flat.data_ptr(), flat.numel() * flat.element_size()))
     return digest.hexdigest()
 
 

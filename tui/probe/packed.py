@@ -36,7 +36,7 @@ class Packed:
 
 def of_parameter(parameter: torch.Tensor, module: Optional[torch.nn.Module] = None) -> Optional[Packed]:
     """How ``parameter`` is packed, None when it is not; ``module`` holds it."""
-    return _four_bit(parameter) or _eight_bit(parameter, module) or _subclass(parameter)
+    return four_bit(parameter) or _eight_bit(parameter, module) or _subclass(parameter)
 
 
 def of_module(module: torch.nn.Module) -> Optional[Packed]:
@@ -105,7 +105,8 @@ def _inputs_and_outputs(
     return (values // outputs, outputs) if outputs and values % outputs == 0 else None
 
 
-def _four_bit(parameter: torch.Tensor) -> Optional[Packed]:
+def four_bit(parameter: torch.Tensor) -> Optional[Packed]:
+    """How bitsandbytes packs ``parameter`` in 4 bits, None when it does not."""
     state = getattr(parameter, "quant_state", None)
     shape = getattr(state, "shape", None)
     if state is None or shape is None:
