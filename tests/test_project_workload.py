@@ -111,6 +111,12 @@ FAULTS = {
         '"torch.optim.lr_scheduler.CosineAnnealingLR"',
     ),
     "inner class": (USER + WARM, "OTHER", 'args.schedulers[1].name = "OTHER" is not the name of a class'),
+    "bare inner class": (
+        USER + WARM.replace('{ name = "OTHER", args = { T_max = 8 } }', '"CosineAnnealingLR"'),
+        '"CosineAnnealingLR"',
+        'workload.scheduler.args.schedulers[1] = "CosineAnnealingLR" does not name a scheduler; write { name = '
+        '"torch.optim.lr_scheduler.LinearLR", args = { ... } }',
+    ),
     "no name": (
         USER + COSINE.replace('name = "torch', 'nam = "torch'),
         "nam =",

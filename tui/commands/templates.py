@@ -66,7 +66,7 @@ reserve = "{reserve}"       # bytes of it kept free on purpose
 reserve_for = {reserve_for}
 
 [quality]
-metric = "validation loss"
+metric = "validation loss"{metric_note}
 direction = "min"
 {target}
 batches = {valid}               # validation batches
@@ -94,6 +94,7 @@ def project_text(name: str, source: str, **given: Any) -> str:
         "job": '# job = "8 GiB"           # what this job may use; left out: what the device leaves',
         "reserve": "256 MiB",
         "reserve_for": _string("validation and the checkpoint"),
+        "metric_note": _metric_note(family, package, source),
         "target": "# target = 1.0             # validation loss that is good enough",
         "valid": 8,
     }
@@ -125,6 +126,11 @@ def _source_note(family: str | None, package: str | None) -> str:
     if package:
         return "   # with random weights; nothing is downloaded"
     return "   # FILE.py with build() and batch(n), or a CONFIG.json"
+
+
+def _metric_note(family: str | None, package: str | None, source: str) -> str:
+    own = not family and not package and not source.endswith(".json")
+    return "   # or what metric() of the file gives; then direction too" if own else ""
 
 
 def _length(family: str | None, package: str | None) -> str:

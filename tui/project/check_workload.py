@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NoReturn, cast
@@ -98,8 +99,27 @@ def _inner_names(args: Mapping[str, Any], key: str) -> Iterator[tuple[str, str]]
             yield from _inner_names(cast(dict[str, Any], below), f"{inner}.args")
 
 
+def _check_parts(args: Mapping[str, Any], key: str, place: Place) -> None:
+    """Refuse a scheduler of a list that is not a table of its own, such as its bare name."""
+    parts = args.get("schedulers")
+    for at, part in enumerate(cast(list[Any], parts) if isinstance(parts, list) else ()):
+        inner = f"{key}.schedulers[{at}]"
+        if not isinstance(part, dict) or "name" not in part:
+            _fail(
+                place,
+                inner,
+                f"= {json.dumps(part, ensure_ascii=False, default=str)} does not name a scheduler",
+                'write { name = "torch.optim.lr_scheduler.LinearLR", args = { ... } }',
+            )
+        below = cast(dict[str, Any], part).get("args")
+        if isinstance(below, dict):
+            _check_parts(cast(dict[str, Any], below), f"{inner}.args", place)
+
+
 def _check_classes(workload: WorkloadSpec, place: Place) -> None:
     named = [("workload.optimizer.name", workload.optimizer.name), *scheduler_names(workload)]
+    if workload.scheduler is not None:
+        _check_parts(workload.scheduler.args, "workload.scheduler.args", place)
     for key, name in named:
         if CLASS.fullmatch(name):
             continue
