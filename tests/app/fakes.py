@@ -10,6 +10,8 @@ from typing import Any
 
 from app.sample import SPEC
 from tui.app.app import PeakmarkApp
+from tui.app.output import Output, cleaned
+from tui.app.search_plan import told
 from tui.budget.checked import formula_of
 from tui.errors import ProjectError, RunError
 from tui.probe import protocol
@@ -49,6 +51,11 @@ class FakeSource:
     print: str = SPEC
     saved: list[dict[str, Any]] = field(default_factory=list)
     tree: Any = None
+    line: Any = None
+    """The timeline of every probe; None: it is gone."""
+    log: Any = None
+    """What the child has printed so far; None: no log."""
+    options: list[tuple[str, ...]] = field(default_factory=list)
 
     def load(self, path: Path) -> Any:
         if self.project is None:
@@ -73,10 +80,11 @@ class FakeSource:
     def running(self, path: Path) -> FakeRun | None:
         return self.left_behind
 
-    def start(self, path: Path, steps: Sequence[str]) -> FakeRun:
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str] = ()) -> FakeRun:
         if self.refused is not None:
             raise self.refused
         self.started.append(tuple(steps))
+        self.options.append(tuple(options))
         return FakeRun(steps=tuple(steps))
 
     def stop(self, run: Any) -> None:
@@ -141,6 +149,20 @@ class FakeSource:
         if self.tree is None:
             raise RunError("the module tree of the last count is not on this machine any more")
         return self.tree
+
+    def timeline(self, name: str) -> Any:
+        if self.line is None:
+            raise RunError("the timeline of this measurement is not on this machine any more")
+        return self.line
+
+    def search_plan(self, project: Any) -> Sequence[str]:
+        return told(project)
+
+    def output(self, journal: str, stamp: object) -> Any:
+        if self.log is None:
+            raise RunError("the log of this measurement is not on this machine any more")
+        lines = tuple(cleaned(self.log))
+        return None if stamp == len(self.log) else Output("p.log", lines, len(self.log), False, len(self.log))
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from app import sample
 from app.pages import text, with_probe
 from tui.app.page import STEPS, Cursor
-from tui.app.views import probe_batches
+from tui.app.views import batch_chart
 from tui.app.views.probe_batches import measured_batches
 from tui.project import measured as m
 
@@ -76,14 +76,15 @@ def batches(*rates: tuple[float, float]) -> sample.SampleProject:
 def test_the_chart_of_batches_names_whole_batches_and_its_label_is_whole():
     rows = text(batches((9.0, 10.0), (19.0, 20.0)), "probe", cursor=Cursor(pane=3)).split("\n")
     axis = next(index for index, row in enumerate(rows) if "└──" in row)
-    assert rows[axis + 1].split() == ["4", "8"]
+    below = rows[axis + 1][46:]
+    assert below.split() == ["4", "8"]
     mark = next(row for row in rows if row[46:].count("●") == 1)
-    assert mark.index("●", 46) in (rows[axis + 1].index("4"), rows[axis + 1].index("8"))
-    assert rows[axis + 2].split() == ["GiB,", "budget", "is", "above"]
+    assert mark.index("●", 46) - 46 in (below.index("4"), below.index("8"))
+    assert rows[axis + 2][46:].split() == ["GiB,", "budget", "is", "above", "·", "line"]
 
 
 def test_labels_of_the_axis_do_not_touch_and_the_largest_is_there():
-    assert probe_batches._axis({1: 1, 2: 2, 30: 19}, 20).split() == ["1", "30"]
+    assert batch_chart.axis({1: 1, 2: 2, 30: 19}, 20).split() == ["1", "30"]
 
 
 def test_the_fastest_is_named_only_when_no_interval_overlaps():

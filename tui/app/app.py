@@ -30,7 +30,14 @@ from tui.errors import PeakmarkError, UsageError
 
 
 def _screen(step: str) -> Any:
-    return SpecScreen if step == "spec" else lambda: StepScreen(step)
+    own = {"spec": SpecScreen, "probe": _probe}
+    return own.get(step, lambda: StepScreen(step))
+
+
+def _probe() -> PageScreen:
+    from tui.app.screens.probe import ProbeScreen
+
+    return ProbeScreen()
 
 
 def _first() -> PageScreen:
@@ -210,7 +217,7 @@ class PeakmarkApp(RunningApp):
 
     def _types(self) -> bool:
         screen = self.step_screen
-        return isinstance(screen, SpecScreen) and screen.typing
+        return screen is not None and screen.typing
 
     # --- actions
 

@@ -56,6 +56,8 @@ class Read:
     phase: str
     source: str
     unknown: str = ""
+    meaning: str = ""
+    at_s: float | None = None
 
 
 @dataclass
@@ -143,8 +145,19 @@ class Live:
     """The sentence of the last thing that went wrong."""
     code: int | None = None
     """Exit code, once the run has ended."""
+    plan: str = ""
+    """What a sweep or a search said last of what it does; "" for a single batch."""
+    plan_expected_s: float | None = None
+    """Seconds that it expected then, from ``plan_at_s`` on."""
+    plan_at_s: float | None = None
     generation: int = 0
     """Counts the measurements: traces start again with each."""
+
+    def plan_left_s(self) -> float | None:
+        """Seconds that a sweep or a search still expects; None when it cannot say."""
+        if self.plan_expected_s is None or self.elapsed_s is None:
+            return None
+        return max(0.0, self.plan_expected_s - (self.elapsed_s - (self.plan_at_s or 0.0)))
 
     def apply(self, event: Any) -> bool:
         """Take one event in; True when the screen should not wait for its next tick to show it."""
@@ -162,6 +175,11 @@ def _run_started(live: Live, event: protocol.RunStarted) -> None:
 def _step_started(live: Live, event: protocol.StepStarted) -> None:
     live.step, live.text, live.expected_s = event.step, event.text, event.expected_s
     live.checks, live.child, live.elapsed_s = {}, Child(), None
+    live.plan, live.plan_expected_s, live.plan_at_s = "", None, None
+
+
+def _planned(live: Live, event: protocol.Planned) -> None:
+    live.plan, live.plan_expected_s, live.plan_at_s = event.text, event.expected_s, live.elapsed_s
 
 
 def _measurement_started(live: Live, event: protocol.MeasurementStarted) -> None:
@@ -215,7 +233,10 @@ def _reading(live: Live, event: protocol.ReadingTaken) -> None:
     old = live.child.readings.get(event.name)
     peak = max((one for one in (event.bytes, old and old.peak) if one is not None), default=None)
     phase = event.phase if old is None or peak != old.peak else old.phase
-    live.child.readings[event.name] = Read(event.bytes, peak, phase, event.source, event.unknown)
+    now = event.bytes if event.end is None else event.end
+    live.child.readings[event.name] = Read(
+        now, peak, phase, event.source, event.unknown, event.meaning, event.at_s
+    )
 
 
 def _check(live: Live, event: protocol.CheckDone) -> None:
@@ -243,6 +264,7 @@ _HANDLERS: dict[type, Any] = {
     protocol.RunStarted: _run_started,
     protocol.StepStarted: _step_started,
     protocol.StepEnded: _step_ended,
+    protocol.Planned: _planned,
     protocol.MeasurementStarted: _measurement_started,
     protocol.MeasurementEnded: _measurement_ended,
     protocol.RunEnded: _run_ended,
@@ -258,6 +280,7 @@ _AT_ONCE = (
     protocol.RunStarted,
     protocol.StepStarted,
     protocol.StepEnded,
+    protocol.Planned,
     protocol.MeasurementStarted,
     protocol.MeasurementEnded,
     protocol.RunEnded,

@@ -60,6 +60,8 @@ class Scene:
     """Spec: what is typed and counted just now, a ``tui.app.editing.FormState``."""
     tree: Any = None
     """Spec: the module tree that is open, a ``tui.app.tree.Tree``, or a sentence on why there is none."""
+    probe: Any = None
+    """Probe: what was read from files and its cursors, a ``tui.app.probe_state.ProbeState``."""
 
 
 @dataclass(frozen=True, slots=True)

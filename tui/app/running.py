@@ -100,11 +100,18 @@ class RunningApp(App[None]):
     # --- asking
 
     def action_run(self) -> None:
-        """Run the step of this screen; what the project would run of its own is asked about first."""
+        """Run the step of this screen."""
         screen = self.step_screen
-        if self.project is None or screen is None:
-            return
-        step = "restore" if screen.on_restore else screen.step
+        if self.project is not None and screen is not None:
+            self.run_step("restore" if screen.on_restore else screen.step)
+
+    def run_step(self, step: str, options: tuple[str, ...] = ()) -> None:
+        """Run a step unless one is going on; what the project would run of its own is asked about first.
+
+        Args:
+            step: a key of ``RUNS``.
+            options: further arguments of the run.
+        """
         if self.going_on is not None:
             self.say("a run is going on: x stops it")
             return
@@ -114,11 +121,11 @@ class RunningApp(App[None]):
             self.say(error.sentence())
             return
         if asked:
-            self._ask_trust(step, asked)
+            self._ask_trust(step, options, asked)
         else:
-            self._run_step(step)
+            self._run_step(step, options)
 
-    def _ask_trust(self, step: str, asked: tuple[str, ...]) -> None:
+    def _ask_trust(self, step: str, options: tuple[str, ...], asked: tuple[str, ...]) -> None:
         body = ["This project would run code of its own, with your rights:", "", *asked, ""]
         body.append(
             "Read it first. The answer is kept for you alone, and asked again when any of it changes."
@@ -130,9 +137,9 @@ class RunningApp(App[None]):
             {"enter": "allow"},
             ascii_only=self.ascii_only,
         )
-        self.push_screen(overlay, lambda result: self._answer_trust(step, result))
+        self.push_screen(overlay, lambda result: self._answer_trust(step, options, result))
 
-    def _answer_trust(self, step: str, result: str | None) -> None:
+    def _answer_trust(self, step: str, options: tuple[str, ...], result: str | None) -> None:
         if result != "allow":
             self.say("not allowed, so nothing was run")
             return
@@ -141,17 +148,36 @@ class RunningApp(App[None]):
         except PeakmarkError as error:
             self.say(error.sentence())
             return
-        self._run_step(step)
+        self._run_step(step, options)
 
-    def _run_step(self, step: str) -> None:
+    def _run_step(self, step: str, options: tuple[str, ...]) -> None:
         unverified = marks_of(self.project, {}, None)["verify"] != "●"
         if step in _NEED_VERIFY and unverified and self._unverified_said != step:
             self._unverified_said = step
-            self.say("Verify has not passed, so figures may be of a broken step: 2 verifies, r again runs")
+            again = "s again searches" if options else "r again runs"
+            self.say(f"Verify has not passed, so figures may be of a broken step: 2 verifies, {again}")
             return
         self._unverified_said = ""
         self.say("starting a run")
-        self.run_worker(self._start(RUNS[step]), group="run", exclusive=True, exit_on_error=False)
+        self.run_worker(self._start(RUNS[step], options), group="run", exclusive=True, exit_on_error=False)
+
+    def ask_search(self) -> None:
+        """Ask whether to search the largest batch that fits, saying what that runs and for how long."""
+        if self.going_on is not None:
+            self.say("a run is going on: x stops it")
+            return
+        overlay = Overlay(
+            "Search the largest batch that fits?",
+            self.source.search_plan(self.project),
+            "Enter search   k quick: fewer iterations   Esc leave",
+            {"enter": "search", "k": "quick"},
+            ascii_only=self.ascii_only,
+        )
+        self.push_screen(overlay, self._answer_search)
+
+    def _answer_search(self, result: str | None) -> None:
+        if result:
+            self.run_step("probe", ("--search", "--quick") if result == "quick" else ("--search",))
 
     def action_stop(self) -> None:
         """Stop the run that is watched or was found."""
@@ -195,9 +221,9 @@ class RunningApp(App[None]):
 
     # --- workers
 
-    async def _start(self, steps: tuple[str, ...]) -> None:
+    async def _start(self, steps: tuple[str, ...], options: tuple[str, ...]) -> None:
         try:
-            run = await asyncio.to_thread(self.source.start, self.project.path, steps)
+            run = await asyncio.to_thread(self.source.start, self.project.path, steps, options)
         except PeakmarkError as error:
             self.say(error.sentence())
             return

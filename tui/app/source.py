@@ -43,7 +43,7 @@ class Source(Protocol):
         """The run of the project that is going on, whoever started it."""
         ...
 
-    def start(self, path: Path, steps: Sequence[str]) -> Any:
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str] = ()) -> Any:
         """Start a run that outlives the app; blocks, so it is called in a thread."""
         ...
 
@@ -110,6 +110,21 @@ class Source(Protocol):
         """The module tree of the last count; a RunError when it is gone.  Blocks: called in a thread."""
         ...
 
+    def timeline(self, name: str) -> Any:
+        """The timeline that ``Probe.timeline`` names; a RunError when it is gone.  Blocks: called in a thread."""
+        ...
+
+    def search_plan(self, project: Any) -> Sequence[str]:
+        """What a search for the largest batch would do, in sentences."""
+        ...
+
+    def output(self, journal: str, stamp: object) -> Any:
+        """The end of the log beside a journal, None when it is as it was at ``stamp``; a RunError when it is gone.
+
+        Blocks: called in a thread.
+        """
+        ...
+
 
 class World:
     """The real one."""
@@ -151,10 +166,10 @@ class World:
 
         return runs.run_of(path)
 
-    def start(self, path: Path, steps: Sequence[str]) -> Any:
+    def start(self, path: Path, steps: Sequence[str], options: Sequence[str] = ()) -> Any:
         from tui.engine import runs
 
-        return runs.start(path, steps)
+        return runs.start(path, steps, options)
 
     def stop(self, run: Any) -> None:
         from tui.engine import runs
@@ -240,3 +255,20 @@ class World:
         from tui.project.modules import path_of, read
 
         return read(path_of(project.measured.inventory.journal))
+
+    def timeline(self, name: str) -> Any:
+        from tui.project.timeline import path_of, read
+
+        return read(path_of(name))
+
+    def search_plan(self, project: Any) -> Sequence[str]:
+        from tui.app.search_plan import told
+
+        return told(project)
+
+    def output(self, journal: str, stamp: object) -> Any:
+        from tui.app.output import read, stamp_of
+        from tui.project.paths import state_folder
+
+        path = (state_folder() / journal).with_suffix(".log")
+        return None if stamp is not None and stamp_of(path) == stamp else read(path)

@@ -52,6 +52,11 @@ class StepScreen(PageScreen):
             yield StepTrace("allocated", ascii_only=self.peakmark.ascii_only)
 
     @property
+    def typing(self) -> bool:
+        """Whether keys go into a text."""
+        return False
+
+    @property
     def on_restore(self) -> bool:
         """Whether the Report's restore pane is open: ``r`` then rehearses one."""
         return self.step == "report" and self.cursor.pane == 1

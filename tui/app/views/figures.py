@@ -76,6 +76,9 @@ _HYPHENED = {
     "allocator_reserved": "allocator-reserved",
     "driver_reserved": "driver-reserved",
     "others": "other processes",
+    "process_nvml": "process, by NVML",
+    "inactive_split": "inactive-split",
+    "host_rss": "host RSS",
 }
 
 

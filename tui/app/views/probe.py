@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.text import Text
 
 from tui import units
 from tui.app.choose import latest, probe_of
+from tui.app.course import Course
 from tui.app.lines import line, wrap
 from tui.app.page import Cursor, Page, Row, Scene, Section, answer, panes
-from tui.app.views import probe_batches, probe_live, probe_memory, probe_run
+from tui.app.probe_state import ProbeState
+from tui.app.views import (
+    probe_alive,
+    probe_batches,
+    probe_live,
+    probe_memory,
+    probe_output,
+    probe_run,
+    probe_timeline,
+)
 from tui.app.views.empty import nothing
 from tui.app.views.figures import interval, plural, scale_of
 from tui.budget.ledger import probe_verdict
 from tui.project.measured import Probe
 from tui.project.model import Spec
 
-PANES = ("run", "phases", "live at peak", "batches")
+PANES = ("run", "timeline", "live at peak", "batches")
+RUN, TIMELINE, ALIVE, BATCHES = range(4)
+_NOT_ASKED = ProbeState(course="no timeline was read")
 
 
 def shown_probe(scene: Scene, cursor: Cursor) -> tuple[str, Probe] | None:
@@ -27,37 +41,79 @@ def shown_probe(scene: Scene, cursor: Cursor) -> tuple[str, Probe] | None:
 
 
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
-    """One of the four panes; the run pane follows a run that is going on."""
+    """One of the four panes, or the log; the run pane follows a run that is going on."""
+    state: ProbeState = scene.probe or _NOT_ASKED
     running = scene.live is not None and scene.live.step == "probe"
+    if state.reading_output:
+        return probe_output.page(state.output, running, width, height, cursor)
     found = shown_probe(scene, cursor)
     if not running and found is None:
         return nothing("probe", width)
-    head = panes(PANES, cursor.pane, width)
-    scale = scale_of(scene.exact, _largest(found[1]) if found else None)
-    if running and (cursor.pane == 0 or found is None):
-        return probe_live.page(scene, width, panes(PANES, 0, width))
+    if running and (cursor.pane == RUN or found is None):
+        return probe_live.page(scene, state, width, panes(PANES, RUN, width))
     assert found is not None
+    head = panes(PANES, cursor.pane, width)
+    made = _of_timeline(state, head, scene.exact, width, height, cursor)
+    if made is None:
+        made = _of_project(scene, state, found, head, width, height, cursor)
+    keys = (("x", "stop"), *(one for one in made.keys if one[0] != "r")) if running else made.keys
+    return replace(made, keys=keys)
+
+
+def _of_timeline(
+    state: ProbeState, head: Row, exact: bool, width: int, height: int, cursor: Cursor
+) -> Page | None:
+    """A pane that is made from the timeline's file; None: not such a pane, or nothing was read."""
+    if cursor.pane == TIMELINE and isinstance(state.course, Course) and not state.phases:
+        return probe_timeline.page(state, head, exact, width, height)
+    if cursor.pane == ALIVE and state.alive is not None and isinstance(state.course, Course):
+        return probe_alive.page(state, head, exact, width, height, cursor)
+    return None
+
+
+def _of_project(
+    scene: Scene,
+    state: ProbeState,
+    found: tuple[str, Probe],
+    head: Row,
+    width: int,
+    height: int,
+    cursor: Cursor,
+) -> Page:
+    """A pane that is made from the project alone."""
     key, probe = found
-    if cursor.pane == 3:
-        body = probe_batches.sections(scene, width, height - 6)
-    elif cursor.pane == 2:
-        body = probe_memory.alive(probe, width, scale)
-    elif cursor.pane == 1:
-        body = probe_memory.phases(probe, width, scale)
+    scale = scale_of(scene.exact, _largest(probe))
+    keys: tuple[tuple[str, str], ...] = (("r", "run"), ("s", "search"), ("Tab", "pane"), ("b", "bytes"))
+    if cursor.pane == BATCHES:
+        body = probe_batches.sections(scene, width, height - 6, table=state.table)
+        keys = (("s", "search"), ("r", "run"), ("Enter", "open it"), ("v", "table"), ("b", "bytes"))
+    elif cursor.pane == ALIVE:
+        body = _without(state, probe_memory.alive(probe, width, scale), width)
+    elif cursor.pane == TIMELINE:
+        body = _without(state, probe_memory.phases(probe, width, scale), width)
+        keys = (("v", "chart"), *keys) if isinstance(state.course, Course) else keys
     elif probe.outcome == "out-of-memory":
         body = probe_memory.out_of_memory(probe, width, scale)
+        keys = (*keys, ("o", "output"))
     else:
-        body = (*_failure(probe, width), *probe_run.sections(probe, width, scale))
+        body = (*_failure(probe, width), *probe_run.sections(probe, width, scale, meanings=state.meanings))
         if height > 30 and probe.phases:
             phases = probe_memory.phases(probe, width, scale)[0].rows
             body = (*body, Section("phases, each at its own peak", phases))
-    keys: tuple[tuple[str, str], ...] = (("r", "run"), ("Tab", "pane"), ("b", "bytes"), ("c", "copy"))
-    if cursor.pane == 3:
-        keys = (("r", "run"), ("Enter", "open it"), *keys[1:])
-    if running:
-        keys = (("x", "stop"), *keys[1:])
+        keys = (*keys, ("d", "meanings"), ("o", "output"))
     told = line((f" {_cancelled(scene, cursor, key)}{described(key, probe)}", "dim"))
-    return Page(_answer(scene, probe, width), (Section("", (head,)), *body), told, keys)
+    shown = _answer(scene, probe, width)
+    if cursor.pane == BATCHES:
+        told, shown = probe_batches.told(scene), probe_batches.searched(scene, width) or shown
+    return Page(shown, (Section("", (head,)), *body), told, keys)
+
+
+def _without(state: ProbeState, body: tuple[Section, ...], width: int) -> tuple[Section, ...]:
+    """``body`` with what is to be said of the timeline that is not drawn."""
+    if isinstance(state.course, Course):
+        return body
+    said = "reading the timeline of the traced iteration" if state.course is None else state.course
+    return (*body, Section("", (probe_timeline.absent(said, width),)))
 
 
 def _failure(probe: Probe, width: int) -> tuple[Section, ...]:

@@ -8,8 +8,9 @@ from tui import units
 from tui.app.lines import at, fit, line
 from tui.app.live import Child, Live
 from tui.app.page import BLANK, Page, Row, Scene, Section, Slot, answer
+from tui.app.probe_state import ProbeState
 from tui.app.views.figures import Scale, scale_of, sized
-from tui.app.views.probe_run import READINGS, beside_scale, readings_rows, trace_block, trace_width
+from tui.app.views.probe_run import READINGS, Told, beside_scale, readings_rows, trace_block, trace_width
 
 _STAGES = (
     "start",
@@ -25,7 +26,7 @@ _STAGES = (
 )
 
 
-def page(scene: Scene, width: int, head: Row) -> Page:
+def page(scene: Scene, state: ProbeState, width: int, head: Row) -> Page:
     """Phase line, two traces with their figures, readings so far; batches that ended on a wide terminal."""
     live = scene.live
     assert live is not None
@@ -56,11 +57,12 @@ def page(scene: Scene, width: int, head: Row) -> Page:
         width,
         Slot("allocated", 1, columns, 3),
     )
-    sections = [Section("", tuple(rows)), Section("", _readings(child, width, scale))]
+    sections = [Section("", tuple(rows)), Section("", _readings(child, width, scale, state.meanings))]
     if live.ended:
         sections.append(Section("measured so far in this run", _ended(live, width)))
     told = line((f" {child.id}  {child.title}", "dim"))
-    return Page(_answer(live, width), tuple(sections), told, (("x", "stop"), ("Tab", "pane"), ("b", "bytes")))
+    keys = (("x", "stop"), ("o", "output"), ("d", "meanings"), ("Tab", "pane"), ("b", "bytes"))
+    return Page(_answer(live, width), tuple(sections), told, keys)
 
 
 def _answer(live: Live, width: int) -> Text:
@@ -114,17 +116,17 @@ def _allocated(child: Child, scale: Scale) -> list[tuple[str, str]]:
     ]
 
 
-def _readings(child: Child, width: int, scale: Scale) -> tuple[Row, ...]:
+def _readings(child: Child, width: int, scale: Scale, meanings: bool) -> tuple[Row, ...]:
     order = [name for name in READINGS if name in child.readings]
     order += [name for name in child.readings if name not in READINGS]
     table = []
     for name in order:
         read = child.readings[name]
         source = f"n/a: {read.unknown}" if read.now is None and read.unknown else read.source
-        table.append((name, read.now, read.peak, read.phase, source))
+        table.append(Told(name, read.now, read.peak, read.phase, source, read.meaning, read.at_s))
     if not table:
         return (Row(line(("  no reading yet", "dim"))),)
-    return readings_rows(table, width, scale, live=True)
+    return readings_rows(table, width, scale, live=True, meanings=meanings)
 
 
 def _ended(live: Live, width: int) -> tuple[Row, ...]:

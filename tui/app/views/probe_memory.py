@@ -92,19 +92,50 @@ def _table(alive_rows: dict[str, int], total: int, width: int, scale: Scale) -> 
 
 
 def out_of_memory(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
-    """What was asked for, what was alive, and what there was to have."""
-    if probe.failure:
-        rows = [Row(line(" " + one)) for one in wrap(probe.failure, width - 2)]
-    else:
-        rows = [Row(line(f" asked for {units.size(probe.asked_bytes)}"))]
+    """What was asked for and why there was none, what was alive, what there was to have, and what would fit."""
+    said = probe.failure or f"asked for {units.size(probe.asked_bytes)}"
+    if probe.exhausted_class:
+        said += f"; {_CLASSES.get(probe.exhausted_class, probe.exhausted_class)}"
+    rows = [Row(line(" " + one)) for one in wrap(said, width - 2)]
+    if probe.exhausted_why:
+        rows += [Row(line((" " + one, "dim"))) for one in wrap(probe.exhausted_why, width - 2)]
     held = sum(probe.alive.values())
     if probe.alive:
         rows += _table(probe.alive, held, width, scale)
         rows.append(Row(ending(line("  ", ("= alive", "strong")), _end(scale), sized(held, scale), "strong")))
     else:
         rows.append(Row(line(("  what was alive at that moment: n/a, it was not recorded", "dim"))))
-    for name, value in (("asked for", probe.asked_bytes), ("room", probe.limit_bytes or probe.budget_bytes)):
-        why = probe.unknown.get("asked_bytes" if name == "asked for" else "limit_bytes", "")
-        text = ending(line("  " + name), _end(scale), aligned(sized(value, scale), scale), "strong")
-        rows.append(Row(at(text, _end(scale) + 4, fit(why, width - 40), "dim") if value is None else text))
-    return (Section("", tuple(rows)),)
+    room = probe.limit_bytes or probe.budget_bytes
+    rows.append(_size("asked for", probe.asked_bytes, probe.unknown.get("asked_bytes", ""), width, scale))
+    rows.append(_size("room", room, probe.unknown.get("limit_bytes", ""), width, scale))
+    for name, key in _LEFT:
+        value, why = getattr(probe, key), probe.unknown.get(key, "")
+        if value is not None or why:
+            rows.append(_size(name, value, why, width, scale))
+    sections = [Section("", tuple(rows))]
+    if probe.would_fit:
+        sections.append(
+            Section("would fit", tuple(Row(line(f" {one}")) for one in wrap(probe.would_fit, width - 2)))
+        )
+    return tuple(sections)
+
+
+_CLASSES = {
+    "capacity": "capacity, not fragmentation",
+    "fragmentation": "fragmentation, not capacity",
+    "others": "other processes hold the room for it",
+    "limit": "the budget, not the device",
+    "host": "host memory",
+    "unknown": "why is unknown",
+}
+_LEFT = (
+    ("device free", "device_free_bytes"),
+    ("largest free block", "largest_free_block_bytes"),
+    ("all free blocks", "free_blocks_bytes"),
+)
+"""What there still was, by the field that keeps it."""
+
+
+def _size(name: str, value: int | None, why: str, width: int, scale: Scale) -> Row:
+    text = ending(line("  " + name), _end(scale), aligned(sized(value, scale), scale), "strong")
+    return Row(at(text, _end(scale) + 4, fit(why, width - _end(scale) - 6), "dim") if value is None else text)

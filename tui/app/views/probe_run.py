@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
 
 from tui import units
 from tui.app.lines import at, cut, ending, fit, line
@@ -19,18 +22,22 @@ READINGS = (
     "requested",
     "tensor_allocated",
     "allocator_reserved",
+    "inactive_split",
     "heap_in_use",
     "heap_reserved",
     "process",
+    "process_nvml",
     "others",
     "driver_reserved",
     "device_used",
     "device_total",
+    "host_rss",
+    "pinned",
     "host_total",
 )
 
 
-def sections(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
+def sections(probe: Probe, width: int, scale: Scale, *, meanings: bool = False) -> tuple[Section, ...]:
     """What the screen showed at the end of the run, from the project alone."""
     steps, allocated = Trace(), Trace(group=3)
     for one in probe.step_ms:
@@ -58,7 +65,7 @@ def sections(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
         probe.allocated_source,
         width,
     )
-    return (Section("", tuple(rows)), Section("", _readings(probe, width, scale)))
+    return (Section("", tuple(rows)), Section("", _readings(probe, width, scale, meanings)))
 
 
 def trace_width(width: int) -> int:
@@ -114,13 +121,14 @@ def trace_block(
     return rows
 
 
-def _readings(probe: Probe, width: int, scale: Scale) -> tuple[Row, ...]:
-    table = [
-        (name, None, probe.readings[name].bytes, probe.readings[name].phase, _source(probe, name))
-        for name in (*READINGS, *(one for one in probe.readings if one not in READINGS))
-        if name in probe.readings
-    ]
-    return readings_rows(table, width, scale, live=False)
+def _readings(probe: Probe, width: int, scale: Scale, meanings: bool) -> tuple[Row, ...]:
+    table = []
+    for name in (*READINGS, *(one for one in probe.readings if one not in READINGS)):
+        if (reading := probe.readings.get(name)) is not None:
+            source = _source(probe, name)
+            told = Told(name, None, reading.bytes, reading.phase, source, reading.meaning, reading.at_s)
+            table.append(told)
+    return readings_rows(table, width, scale, live=False, meanings=meanings)
 
 
 def _source(probe: Probe, name: str) -> str:
@@ -130,28 +138,55 @@ def _source(probe: Probe, name: str) -> str:
     return reading.source
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One reading as it is shown."""
+
+    name: str
+    now: int | None
+    peak: int | None
+    phase: str
+    source: str
+    """Where it was read, or why it was not."""
+    meaning: str
+    at_s: float | None = None
+    """Seconds from the start of the measuring process."""
+
+
 def readings_rows(
-    table: Sequence[tuple[str, int | None, int | None, str, str]], width: int, scale: Scale, *, live: bool
+    table: Sequence[Told], width: int, scale: Scale, *, live: bool, meanings: bool = False
 ) -> tuple[Row, ...]:
-    """Rows of (name, now, peak, phase, source); ``now`` has a column only while the run lives."""
+    """A row a reading; ``now`` has a column only while the run lives.
+
+    With ``meanings`` the phase and the source give way to what the reading means.
+    """
     cell = 16 if scale.exact else 9
     now, peak = 20 + cell, 20 + (2 * cell if live else cell)
     phase = peak + 2
     head = line("  " + scale.unit)
     if live:
         ending(head, now, "now")
-    at(at(ending(head, peak, "peak"), phase, "in phase"), phase + 15, "read from")
+    ending(head, peak, "peak")
+    at(head, phase, "what it means") if meanings else at(at(head, phase, "in phase"), phase + 15, "read from")
     head.stylize("dim")
     rows = [Row(cut(head, width))]
-    for name, here, most, where, source in table:
-        text = line("  " + title(name))
+    for one in table:
+        text = line("  " + title(one.name))
         if live:
-            ending(text, now, aligned(sized(here, scale), scale))
-        ending(
-            text, peak, aligned(sized(most, scale), scale), "water.strong" if name == "process" else "strong"
-        )
-        at(text, phase, fit(where or "-", 14))
-        at(text, phase + 15, fit(source, width - phase - 16), "dim")
-        detail = line(f" {title(name)}: {units.exact(most)}{' B' if most is not None else ''}, {source}")
-        rows.append(Row(cut(text, width), pick=True, detail=detail, name=name))
+            ending(text, now, aligned(sized(one.now, scale), scale))
+        role = "water.strong" if one.name == "process" else "strong"
+        ending(text, peak, aligned(sized(one.peak, scale), scale), role)
+        if meanings:
+            at(text, phase, fit(one.meaning or one.source, width - phase - 1), "dim")
+        else:
+            at(text, phase, fit(one.phase or "-", 14))
+            at(text, phase + 15, fit(one.source, width - phase - 16), "dim")
+        rows.append(Row(cut(text, width), pick=True, detail=_detail(one, meanings), name=one.name))
     return tuple(rows)
+
+
+def _detail(one: Told, meanings: bool) -> Text:
+    size = f"{units.exact(one.peak)}{' B' if one.peak is not None else ''}"
+    when = f"{units.duration(one.at_s)} after the start" if one.at_s is not None else ""
+    told = (one.source, when) if meanings else (one.source, when, one.meaning)
+    return line(f" {title(one.name)}: {size}, {', '.join(filter(None, told))}")

@@ -1,0 +1,327 @@
+"""The Probe screen: a run that is going on, the timeline of a step, what is alive in it, and the batches.
+
+Files are read in threads, and only while a pane that needs them is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+
+from tui.app.line_edit import LineEdit
+from tui.app.page import Scene
+from tui.app.probe_state import ProbeState
+from tui.app.screens.step import StepScreen
+from tui.errors import PeakmarkError
+
+if TYPE_CHECKING:
+    from tui.app.alive import Alive
+    from tui.app.course import Course
+
+RUN, TIMELINE, ALIVE, BATCHES = range(4)
+
+
+class ProbeScreen(StepScreen):
+    """Four panes, each with the keys that its table or chart needs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "search_batch", "Search the largest batch", id="probe.search", show=False),
+        Binding("o", "output", "Output of the child", id="probe.output", show=False),
+        Binding("d", "meanings", "What readings mean", id="probe.meanings", show=False),
+        Binding("v", "view", "Other view", id="probe.view", show=False),
+        Binding("greater_than_sign", "sort", "Sort the table", id="probe.sort", show=False),
+        Binding("slash", "find", "Search the table", id="probe.find", show=False),
+        Binding("n", "again(1)", "Next found", id="probe.next", show=False),
+        Binding("N", "again(-1)", "Found before", id="probe.before", show=False),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__("probe")
+        self.state = ProbeState()
+        self._timeline_of: object = None
+        """The ``Probe.timeline`` that was read, or is being read."""
+        self._looking = False
+        self._made_for: int | None = None
+        """The instant that the table of what is alive is of, or is made for."""
+        self._log: tuple[object, object] = (None, None)
+        """(journal, stamp) of the log that is shown."""
+        self._wanted = ""
+
+    # --- what is shown
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go into a text."""
+        return self.state.search is not None
+
+    def scene(self) -> Scene:
+        """The app's, with what was read from files as far as it is known."""
+        if self.peakmark.project is not None:
+            self._look()
+        return replace(super().scene(), probe=self.state)
+
+    def _look(self) -> None:
+        """Begin to read what the open pane needs and is not there yet."""
+        if self.state.reading_output:
+            self._look_at_log()
+        elif self.cursor.pane in (TIMELINE, ALIVE):
+            self._look_at_timeline()
+            if self.state.at is not None and not self._looking:
+                self._look_at_instant()
+
+    def _shown(self) -> Any:
+        """The probe that the panes are about; None: nothing was measured."""
+        from tui.app.views.probe import shown_probe
+
+        found = shown_probe(super().scene(), self.cursor)
+        return found[1] if found is not None else None
+
+    def _look_at_timeline(self) -> None:
+        probe = self._shown()
+        if probe is None or self._timeline_of == (name := probe.timeline or probe.at):
+            return
+        self._timeline_of, self._made_for = name, None
+        said = None if probe.timeline else "no timeline was kept of this measurement: r measures again"
+        self.state = replace(self.state, course=said, event=None, moment=None, alive=None, search=None)
+        if probe.timeline:
+            self.run_worker(self._read_timeline(name), group="timeline", exclusive=True, exit_on_error=False)
+
+    async def _read_timeline(self, name: str) -> None:
+        def make() -> Course:
+            from tui.app.course import course_of
+            from tui.app.views import canvas
+
+            canvas.warm()
+            return course_of(self.peakmark.source.timeline(name))
+
+        try:
+            made: Course | str = await asyncio.to_thread(make)
+        except PeakmarkError as error:
+            made = f"{error.message}: r measures again"
+        if self._timeline_of == name:
+            self.state = replace(self.state, course=made)
+            self.redraw()
+
+    def _look_at_instant(self) -> None:
+        """Look up what is alive at the cursor, one instant at a time: the last one that was asked for counts."""
+        at, state = self.state.at, self.state
+        needed = (
+            state.moment is None or state.moment.event != at
+            if self.cursor.pane == TIMELINE
+            else self._made_for != at
+        )
+        if needed:
+            self._looking = True
+            self.run_worker(self._read_instant(), group="instant", exit_on_error=False)
+
+    async def _read_instant(self) -> None:
+        from tui.app import alive, course
+
+        made, at, pane = self.state.course, self.state.at, self.cursor.pane
+        assert at is not None
+        assert made is not None
+        assert not isinstance(made, str)
+
+        def table() -> Alive:
+            from tui.budget import timeline
+
+            return alive.table(timeline.alive(made.timeline, at), at)
+
+        try:
+            if pane == TIMELINE:
+                moment = await asyncio.to_thread(course.moment, made, at)
+                if self.state.course is made:
+                    self.state = replace(self.state, moment=moment)
+            else:
+                found = await asyncio.to_thread(table)
+                if self.state.course is made:
+                    self._made_for = at
+                    self.state = replace(self.state, alive=found)
+        finally:
+            self._looking = False
+        self.redraw()
+
+    def _look_at_log(self) -> None:
+        live = self.peakmark.live
+        probe = None if live is not None and live.child.journal else self._shown()
+        journal = live.child.journal if probe is None and live is not None else getattr(probe, "journal", "")
+        if not journal:
+            self.state = replace(self.state, output="no measuring process has begun yet")
+            return
+        if self._log[0] != journal:
+            self._log = (journal, None)
+            self.state = replace(self.state, output=None)
+        elif live is None and self.state.output is not None:
+            return  # what is over writes no more
+        if not self._looking:
+            self._looking = True
+            self.run_worker(self._read_log(journal), group="log", exit_on_error=False)
+
+    async def _read_log(self, journal: str) -> None:
+        before = self._log[1]
+        try:
+            found = await asyncio.to_thread(self.peakmark.source.output, journal, before)
+        except PeakmarkError as error:
+            found = error.message
+        finally:
+            self._looking = False
+        if self._log[0] != journal or found is None:
+            return
+        self._log = (journal, getattr(found, "stamp", None))
+        changed = found != self.state.output
+        self.state = replace(self.state, output=found)
+        if changed and self.state.reading_output:
+            self.redraw()
+
+    # --- keys
+
+    def action_output(self) -> None:
+        """Open the log of the measuring process, or close it."""
+        opened = not self.state.reading_output
+        self._log = (None, None)
+        self.state = replace(self.state, reading_output=opened, output=None, search=None)
+        self._show(row=-1)
+
+    def action_meanings(self) -> None:
+        """Say what the readings mean, or again where they were read."""
+        self.state = replace(self.state, meanings=not self.state.meanings)
+        self._show(pane=RUN)
+
+    def action_pane(self, by: int) -> None:
+        """Go to the next pane."""
+        self.state = replace(self.state, reading_output=False, search=None)
+        super().action_pane(by)
+
+    def action_aside(self, by: int) -> None:
+        """Along the time, in and out of the table; elsewhere to the next pane."""
+        if self._on_chart():
+            self._step(by)
+        elif (here := self._in_table()) is not None:
+            from tui.app import alive
+
+            self._browsed((alive.inward if by > 0 else alive.outward)(*here))
+        elif not self.state.reading_output:
+            self.action_pane(by)
+
+    def action_choose(self) -> None:
+        """To the peak; fold or unfold; open a batch."""
+        if self.peakmark.found is None and self._on_chart():
+            self.state = replace(self.state, event=None)
+            self._show(row=-1)
+        elif self.peakmark.found is None and (here := self._in_table()) is not None:
+            from tui.app import alive
+
+            self._browsed((alive.turned(*here), here[1]))
+        else:
+            super().action_choose()
+
+    def action_back(self) -> None:
+        """Close what is open over the pane, then the pane's own."""
+        if self.state.reading_output and self.peakmark.found is None:
+            self.action_output()
+        elif self._on_chart() and self.peakmark.found is None and not self.cursor.chosen:
+            self.action_choose()
+        else:
+            super().action_back()
+
+    def action_view(self) -> None:
+        """The chart or the phases' peaks; modules, categories or tensors."""
+        if self.cursor.pane == TIMELINE:
+            self.state = replace(self.state, phases=not self.state.phases)
+            self._show(row=-1)
+        elif self.cursor.pane == BATCHES:
+            self.state = replace(self.state, table=not self.state.table)
+            self._show()
+        elif (here := self._in_table()) is not None:
+            from tui.app import alive
+
+            self.state = replace(self.state, alive=alive.reviewed(here[0]))
+            self._show(row=0)
+
+    def action_sort(self) -> None:
+        """Sort the table by the next column."""
+        if (here := self._in_table()) is not None:
+            from tui.app import alive
+
+            self._browsed(alive.resorted(*here))
+
+    def action_find(self) -> None:
+        """Type what to look for in the table."""
+        if self._in_table() is not None:
+            self.state = replace(self.state, search=LineEdit.of(self._wanted))
+            self._show()
+
+    def action_again(self, by: int) -> None:
+        """Go to the next line that has what was looked for."""
+        here = self._in_table()
+        if here is None or not self._wanted:
+            return
+        from tui.app import alive
+
+        made = alive.found(here[0], self._wanted, here[1], by)
+        if made is None:
+            self.peakmark.say(f"no line of this view has {self._wanted}")
+        else:
+            self._browsed(made)
+
+    def action_search_batch(self) -> None:
+        """Ask whether to search the largest batch that fits, saying what that would run."""
+        if self.peakmark.project is not None:
+            self.peakmark.ask_search()
+
+    async def on_key(self, event: events.Key) -> None:
+        """While a search is typed every key is a text's."""
+        if self.state.search is None:
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "enter":
+            self._wanted = self.state.search.text.strip()
+            self.state = replace(self.state, search=None)
+            self.action_again(1)
+        elif event.key == "escape":
+            self.state = replace(self.state, search=None)
+        else:
+            typed = self.state.search.pressed(event.key, event.character)
+            self.state = replace(self.state, search=typed or self.state.search)
+        self.redraw()
+
+    # --- helpers
+
+    def _on_chart(self) -> bool:
+        """Whether the keys move along the time."""
+        state = self.state
+        return (
+            self.cursor.pane == TIMELINE
+            and state.at is not None
+            and not (state.phases or state.reading_output)
+        )
+
+    def _in_table(self) -> tuple[Alive, int] | None:
+        """The table of what is alive and the cursor's line in it; None while it is not shown."""
+        made = self.state.alive
+        if self.cursor.pane != ALIVE or made is None or not made.shown or self.state.reading_output:
+            return None
+        return made, max(0, min(self.cursor.row, len(made.shown) - 1))
+
+    def _browsed(self, made: tuple[Alive, int]) -> None:
+        self.state = replace(self.state, alive=made[0])
+        self._show(row=made[1])
+
+    def _step(self, by: int) -> None:
+        """Move the cursor by columns of the chart as wide as it is now."""
+        from tui.app.course import column_of, event_of
+        from tui.app.views.probe_timeline import canvas_width
+
+        course, at = self.state.course, self.state.at
+        assert at is not None
+        assert course is not None
+        assert not isinstance(course, str)
+        width = canvas_width(max(60, self.app.size.width))
+        column = max(0, min(width - 1, column_of(course, at, width) + by))
+        self.state = replace(self.state, event=event_of(course, column, width))
+        self._show()

@@ -1,0 +1,202 @@
+"""The timeline pane: requested bytes of one traced iteration by category, and what is alive at the cursor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from tui import units
+from tui.app.course import KINDS, Course, column_of, columns, kinds, phase_text, point_at
+from tui.app.lines import at, cut, ending, fit, line
+from tui.app.page import BLANK, Page, Row, Section, answer
+from tui.app.probe_state import ProbeState
+from tui.app.views.canvas import stacked
+from tui.app.views.figures import Scale, aligned, plural, scale_of, sized, title
+
+_LEFT = 7
+"""Columns left of the canvas: the axis and its figures."""
+_LEAST_CHART, _LEAST_TABLE = 3, 2
+KEYS = (("← →", "instant"), ("Enter", "peak"), ("v", "phases"), ("Tab", "pane"), ("b", "bytes"))
+
+
+def canvas_width(width: int) -> int:
+    """Columns of the chart on a terminal of ``width``."""
+    return width - _LEFT - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What the rows of the chart share."""
+
+    course: Course
+    width: int
+    """Columns of the canvas."""
+    cursor: int
+    """Column of the cursor."""
+    scale: Scale
+
+
+def page(state: ProbeState, head: Row, exact: bool, width: int, height: int) -> Page:
+    """The chart, its legend, and a table of what is alive at the instant of the cursor."""
+    course, event = state.course, state.at
+    assert isinstance(course, Course)
+    assert event is not None
+    scale = scale_of(exact, course.peak_bytes)
+    across = canvas_width(width)
+    drawn = _Drawn(course, across, column_of(course, event, across), scale_of(False, course.peak_bytes))
+    room = height - 3 - 2 - 1  # strip, rule, answer; detail, keys; panes
+    below = _legend(course, event, width, scale)
+    table = max(_LEAST_TABLE, min(14, room // 4))
+    tall = room - 3 - len(below) - table
+    rows = [head, _peak_line(drawn, width), *_canvas(drawn, max(_LEAST_CHART, tall))]
+    rows += [*_axis(drawn, width), *(Row(one) for one in below)]
+    rows += _alive(state, width, table, scale)
+    shown = _answer(course, event, width)
+    told = line((f" {_where(course, event)}; ← → moves, Enter goes to the peak", "dim"))
+    return Page(shown, (Section("", tuple(rows)),), told, KEYS)
+
+
+def absent(said: str, width: int) -> Row:
+    """Why there is no timeline, over what is known without one."""
+    return Row(line((" " + fit(said, width - 2), "dim")))
+
+
+def _answer(course: Course, event: int, width: int) -> Text:
+    size = point_at(course, event).total if event != course.peak_event else course.peak_bytes
+    said = (f"{units.size(size)}", "strong"), f" requested, {phase_text(course, event)}"
+    word = "PEAK" if event == course.peak_event else "INSTANT"
+    return answer(width, "●", word, *said, right="traced, untimed")
+
+
+def _where(course: Course, event: int) -> str:
+    return f"event {event + 1:,} of {course.places - 1:,}"
+
+
+def _peak_line(drawn: _Drawn, width: int) -> Row:
+    """The sentence that ends in the mark over the column of the peak."""
+    course = drawn.course
+    column = _LEFT + column_of(course, course.peak_event, drawn.width)
+    said = f"peak {sized(course.peak_bytes, drawn.scale)} {drawn.scale.unit}, {phase_text(course, course.peak_event)}"
+    text = line("")
+    if len(said) + 2 <= column:
+        ending(text, column - 1, said, "dim")
+        at(text, column, "▼", "water.strong")
+    else:
+        at(text, column, "▼", "water.strong")
+        at(text, column + 2, fit(said, width - column - 3), "dim")
+    return Row(cut(text, width))
+
+
+def _canvas(drawn: _Drawn, height: int) -> list[Row]:
+    top = max(1, drawn.course.peak_bytes)
+    heights = tuple(
+        _cells(kinds(point.rows), point.total, top, height) for point in columns(drawn.course, drawn.width)
+    )
+    rows = stacked(heights, "".join(kind.mark for kind in KINDS), height)
+    roles = {kind.mark: kind.role for kind in KINDS}
+    made: list[Row] = []
+    for y, cells in enumerate(rows):
+        share = 1.0 if not y else 0.5 if y == height // 2 else 0.0
+        label = _label(share * top, drawn.scale) if share else ""
+        text = ending(line(""), _LEFT - 2, label, "dim")
+        text.append(" │" if not label else " ┤", "dim")
+        for x, cell in enumerate(cells):
+            here = x == drawn.cursor
+            if here and cell == " ":
+                text.append("│", "strong")
+            else:
+                text.append(cell, "caret" if here else roles.get(cell))
+        made.append(Row(text))
+    return made
+
+
+def _label(size: float, scale: Scale) -> str:
+    """A figure of the axis, in five columns at most."""
+    value = size / 2**30 * scale.factor
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _cells(sizes: tuple[int, ...], total: int, top: int, height: int) -> tuple[int, ...]:
+    """Rows of each kind in one column: rounded where each ends, so that the column ends at its total."""
+    made: list[int] = []
+    done = level = 0
+    for size in sizes:
+        level += size
+        end = min(height, round(height * level / top))
+        made.append(end - done)
+        done = end
+    if total and not done:  # something is alive: the largest kind shows it
+        made[sizes.index(max(sizes))] = 1
+    return tuple(made)
+
+
+def _axis(drawn: _Drawn, width: int) -> list[Row]:
+    """The axis with a tick where a phase begins and the cursor, and the names of the phases."""
+    cells = ["─"] * drawn.width
+    starts = [
+        (column_of(drawn.course, one.first - 1, drawn.width), one) for one in drawn.course.timeline.phases
+    ]
+    for column, _ in starts:
+        cells[column] = "┬"
+    axis = line(("     0└", "dim"))
+    for x, cell in enumerate(cells):
+        axis.append("┼" if x == drawn.cursor else cell, "caret" if x == drawn.cursor else "dim")
+    names = [""] * len(starts)
+    for short in (False, True):
+        for place, (column, one) in enumerate(starts):
+            end = starts[place + 1][0] if place + 1 < len(starts) else drawn.width
+            name = _phase_name(one.name, one.micro, short, len(starts) > 3)
+            if not names[place] and len(name) < end - column:
+                names[place] = name
+    labels = line("")
+    for name, (column, _) in zip(names, starts, strict=True):
+        if name:
+            at(labels, _LEFT + column, name, "dim")
+    return [Row(cut(axis, width)), Row(cut(labels, width))]
+
+
+def _phase_name(name: str, micro: int | None, short: bool, several: bool) -> str:
+    shown = {"forward": "fwd", "backward": "bwd"}.get(name, name) if short else name
+    return f"{shown} {micro + 1}" if micro is not None and several else shown
+
+
+def _legend(course: Course, event: int, width: int, scale: Scale) -> list[Text]:
+    """Each shade with its bytes at the cursor, in one line, or in two where one has no room."""
+    sizes = kinds(point_at(course, event).rows)
+    lines = [line(f" {scale.unit}")]
+    for kind, size in zip(KINDS, sizes, strict=True):
+        said = f"{kind.label} {sized(size, scale)}"
+        if lines[-1].cell_len + len(said) + 5 > width:
+            lines.append(line(" " * (len(scale.unit) + 1)))
+        lines[-1].append("  ").append(kind.mark, kind.role or None).append(f" {said}")
+    return lines
+
+
+def _alive(state: ProbeState, width: int, room: int, scale: Scale) -> list[Row]:
+    """The largest groups of storages at the instant; those of the last one stay until they are known."""
+    moment, event = state.moment, state.at
+    if moment is None:
+        return [Row(line((" looking up what is alive then", "dim"))), *[BLANK] * (room - 1)]
+    known = moment.event == event
+    size = 17 if scale.exact else 10
+    head = line(
+        f" alive then: {plural(moment.count, 'storage')}" if known else " looking up what is alive then"
+    )
+    ending(head, width - 1, f"number {scale.unit:>{size - 1}}", "dim")
+    head.stylize("dim")
+    rows = [Row(cut(head, width))]
+    for group in moment.groups[: room - 1]:
+        storage = group.storage
+        right = f"{group.count:,}" + f"{aligned(sized(group.bytes, scale), scale):>{size}}"
+        text = line(" ", fit(group.module or title(storage.row), max(8, (width - 24) // 2)))
+        column = max(10, (width - 24) // 2) + 2
+        named = f"{storage.shape} {storage.dtype}".strip() or storage.operator
+        at(text, column, fit(f"{named}", max(6, width - column - len(right) - 2)), "dim")
+        ending(text, width - 1, right, "" if known else "dim")
+        said = f" {group.count:,} x {storage.bytes:,} B, {title(storage.row)}"
+        said += f", made by {storage.operator}" if storage.operator else ""
+        rows.append(
+            Row(cut(text, width), pick=True, name=str(storage.row), detail=line(fit(said, width - 1)))
+        )
+    return rows + [BLANK] * (room - len(rows))
