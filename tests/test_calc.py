@@ -70,6 +70,14 @@ def params(capsys, *words):
 # --- params: what is shown ----------------------------------------------------------------------------------
 
 
+def test_other_names_lead_to_kinds_and_arguments_that_there_are():
+    from tui.commands.calc import _OTHER_NAMES
+
+    for meant in _OTHER_NAMES.values():
+        kind, _, argument = meant.partition(" with ")
+        assert not argument or argument.partition("=")[0] in [one.name for one in KINDS[kind].arguments]
+
+
 def test_a_layer_shows_its_formula_the_numbers_and_the_result(capsys):
     code, out, _ = params(capsys, "conv", "in=24", "out=12", "kernel=3", "groups=12", "bias=false")
     assert code == 0
@@ -202,6 +210,9 @@ def test_what_must_be_given_is_said_and_everything_else_has_a_default(capsys, ki
     ("words", "sentence"),
     [
         ("decodr", "there is no formula of decodr; did you mean decoder?"),
+        ("linear", "there is no formula of linear; it is called dense"),
+        ("nn.Conv1d", "there is no formula of nn.Conv1d; it is called conv with dims=1"),
+        ("BatchNorm2d", "it is called norm with kind=batch"),
         ("decoder widht=1", "widht is not an argument of decoder; did you mean width?"),
         (
             "decoder 12",

@@ -29,9 +29,41 @@ def calc(given: argparse.Namespace, output: Output) -> int:
     return _params(given.kind, given.given, given.list, output)
 
 
+_OTHER_NAMES = {
+    "linear": "dense",
+    "fc": "dense",
+    "conv1d": "conv with dims=1",
+    "conv2d": "conv",
+    "conv3d": "conv with dims=3",
+    "convtranspose2d": "conv with transposed=true",
+    "layernorm": "norm",
+    "rmsnorm": "norm with kind=rms",
+    "batchnorm": "norm with kind=batch",
+    "batchnorm2d": "norm with kind=batch",
+    "multiheadattention": "attention",
+    "mha": "attention",
+    "gqa": "attention with kv_heads=",
+    "ffn": "feed_forward",
+    "swiglu": "feed_forward with gated=true",
+    "moe": "experts",
+    "gpt": "decoder",
+    "gpt2": "decoder",
+    "llama": "decoder",
+    "bert": "encoder",
+    "vit": "encoder with inputs=patches",
+    "resnet": "convnet with block=",
+}
+"""Names that torch and people have for a kind, in small letters without underscores."""
+
+
+def _instead(name: str) -> str:
+    other = _OTHER_NAMES.get(name.lower().removeprefix("nn.").replace("_", "").replace("-", ""))
+    return f"it is called {other}" if other else nearest(name, tuple(KINDS))
+
+
 def _params(name: str, words: list[str], only_list: bool, output: Output) -> int:
     if name not in KINDS:
-        raise UsageError(f"there is no formula of {name}", hint=nearest(name, tuple(KINDS)))
+        raise UsageError(f"there is no formula of {name}", hint=_instead(name))
     kind = KINDS[name]
     see = f"see: peakmark calc params --list {name}"
     if only_list:
