@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from random import Random
-from statistics import fmean, median, quantiles
+from statistics import fmean, median, median_low, quantiles
 
 LEAST_FOR_INTERVAL = 5
 LEAST_FOR_DRIFT = 6
 DRIFT_LIMIT = 0.10
 """Relative change between the medians of the first and the last third that is called drift."""
+
+SLOW = 1.5
+"""From how many times the median on an iteration is called slow when a period is looked for."""
 
 _SEED = 20260101
 _RESAMPLES = 2000
@@ -40,6 +43,8 @@ class Throughput:
     tokens_per_s: float | None
     drift_ratio: float | None
     """Median of the last third over median of the first, less 1: 0.12 is 12 % slower at the end."""
+    slow_every: int | None = None
+    """Every how many iterations one is slow; rates are then of whole periods."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -76,27 +81,31 @@ def summary(
     labels = None if tokens is None else _each(tokens, len(step_ms), "tokens")
     unknown: dict[str, str] = {}
     low = high = None
-    if len(step_ms) < LEAST_FOR_INTERVAL:
-        reason = f"{len(step_ms)} timed iterations; an interval needs {LEAST_FOR_INTERVAL}"
+    period = slow_every(step_ms)
+    whole = len(step_ms) - len(step_ms) % (period or 1)
+    if whole // (period or 1) < LEAST_FOR_INTERVAL:
+        what = "timed iterations" if period is None else f"whole periods of {period} timed iterations"
+        reason = f"{whole // (period or 1)} {what}; an interval needs {LEAST_FOR_INTERVAL}"
         unknown |= {"samples_per_s_low": reason, "samples_per_s_high": reason}
     else:
-        low, high = _interval(step_ms, samples)
+        low, high = _interval(_sums(step_ms[:whole], period or 1), _sums(samples[:whole], period or 1))
     drift = drift_ratio(step_ms)
     if drift is None:
         unknown["drift_ratio"] = f"{len(step_ms)} timed iterations; drift needs {LEAST_FOR_DRIFT}"
     if labels is None:
         unknown["tokens_per_s"] = "no entry of the batch counts tokens"
-    seconds = sum(step_ms) / 1000
+    seconds = sum(step_ms[:whole]) / 1000
     return Throughput(
         timed=len(step_ms),
         step_ms_median=median(step_ms),
         step_ms_mean=fmean(step_ms),
         step_ms_p90=_p90(step_ms),
-        samples_per_s=sum(samples) / seconds,
+        samples_per_s=sum(samples[:whole]) / seconds,
         samples_per_s_low=low,
         samples_per_s_high=high,
-        tokens_per_s=None if labels is None else sum(labels) / seconds,
+        tokens_per_s=None if labels is None else sum(labels[:whole]) / seconds,
         drift_ratio=drift,
+        slow_every=period,
         unknown=unknown,
     )
 
@@ -113,6 +122,42 @@ def drift_ratio(step_ms: Sequence[float]) -> float | None:
     return round(median(step_ms[-third:]) / median(step_ms[:third]) - 1, 6)
 
 
+def slow_every(times: Sequence[float]) -> int | None:
+    """The period of slow ones: one in so many, always at the same place; None without two whole such periods.
+
+    Workers that each make one batch at a time deliver so: as many at once, then a wait.
+
+    >>> slow_every([0.1, 0.1, 0.1, 4.0, 0.1, 0.1, 0.1, 4.0])
+    4
+    """
+    usual = median_low(times) if times else 0.0
+    slow = [place for place, time in enumerate(times) if time > SLOW * usual]
+    if len(slow) < 2 or usual <= 0:
+        return None
+    period = slow[1] - slow[0]
+    expected = list(range(slow[0], len(times), period))
+    return period if slow == expected and slow[0] < period and len(times) >= 2 * period > 2 else None
+
+
+def is_faster(one: float, other: float, drift: float | None) -> bool:
+    """Whether rate ``one`` is above ``other`` by more than the machine itself changed meanwhile.
+
+    Args:
+        one: samples a second.
+        other: of what it is compared with.
+        drift: relative change over the measurements; None: not known, which decides nothing.
+
+    >>> is_faster(1.0, 0.95, 1237 / 1425 - 1), is_faster(1.0, 0.95, 0.01)
+    (False, True)
+    """
+    return 1 - other / one > abs(drift or 0.0)
+
+
+def _sums(values: Sequence[float], count: int) -> list[float]:
+    """Sums of ``count`` neighbours each."""
+    return [sum(values[place : place + count]) for place in range(0, len(values), count)]
+
+
 def _each(value: int | Sequence[int], count: int, what: str) -> list[int]:
     if isinstance(value, int):
         return [value] * count
@@ -125,7 +170,7 @@ def _p90(values: Sequence[float]) -> float:
     return quantiles(values, n=10, method="inclusive")[-1] if len(values) > 1 else values[0]
 
 
-def _interval(step_ms: Sequence[float], samples: Sequence[int]) -> tuple[float, float]:
+def _interval(step_ms: Sequence[float], samples: Sequence[float]) -> tuple[float, float]:
     """The middle 95 % of rates of runs drawn again, with replacement, from the iterations of this one."""
     count = len(step_ms)
     draw = Random(_SEED)

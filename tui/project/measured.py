@@ -194,6 +194,8 @@ class Probe(Exhaustion):
     tokens_per_s: float | None = None
     loader_ms_median: float | None = None
     """Making the batches of an iteration, which ``step_ms`` leaves out."""
+    cpus_allowed: int | None = None
+    """Processors that the run may use at once, by affinity and quota."""
     drift_ratio: float | None = None
     """Median of the last third of the timed iterations over that of the first, less 1."""
     slow_every: int | None = None

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from tui import units
-from tui.budget.throughput import LEAST_FOR_DRIFT
 from tui.engine.nvml_live import HOLDS_BACK, Look, Watched
 from tui.project.measured import Reading
 
 THROTTLED_SHARE = 0.1
 """Share of the looks from which a reason to hold clocks back counts; a single short one says nothing."""
+
+LEAST_LOOKS = 4
+"""For a change of the clocks from the first third of them to the last."""
 
 OWN = "bytes that the driver lists for the measuring process by its pid, contexts included"
 
@@ -95,7 +97,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
 
 def _ratio(values: Sequence[int | None]) -> float | None:
     known = [value for value in values if value]
-    if len(known) < LEAST_FOR_DRIFT:
+    if len(known) < LEAST_LOOKS:
         return None
     first, last = _ends(known)
     return round(last / first - 1, 6)
