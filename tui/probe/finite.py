@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 import torch
 
-from .faults import TaskError
+from .faults import TaskError, is_out_of_memory
 from .setting import short
 
 if TYPE_CHECKING:
@@ -37,6 +37,31 @@ def check_loss(loss: Optional[float], session: Session, iteration: int, micro: O
     )
 
 
+class FirstBad:
+    """The first loss that is not finite; ``error`` is its TaskError, None as long as every loss was finite.
+
+    What is measured goes on: a loss changes no memory.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.error: Optional[TaskError] = None
+
+    def check(self, loss: Optional[float], iteration: int, micro: Optional[int] = None) -> None:
+        """See ``check_loss``."""
+        if self.error is not None:
+            return
+        try:
+            check_loss(loss, self._session, iteration, micro)
+        except TaskError as error:
+            self.error = error.with_traceback(None)
+            self._session.device.reset_peaks()  # the search for the module is no part of the phase
+
+    def check_tensor(self, iteration: int, loss: torch.Tensor, micro: int) -> None:
+        """The same for a loss that is still on the device."""
+        self.check(float(loss), iteration, micro)
+
+
 def first_nonfinite(session: Session, index: int) -> str:
     """ "first non-finite: output of h.7.mlp (bf16)" for the current weights and batch ``index``, or ""."""
     for name, one in session.model.named_parameters():
@@ -59,6 +84,10 @@ def first_nonfinite(session: Session, index: int) -> str:
         with torch.no_grad():
             batch = session.workload.batch(session.micro, index, "train", session.length, session.plan.seed)
             session.run.loss(session.to_device(session.setting.batch(batch)))
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        return ""  # beside what the iteration still holds there is no room to look; that is no verdict on it
     finally:
         for hook in hooks:
             hook.remove()

@@ -10,8 +10,10 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ..device import exhaustion
+from ..exhausted import attempt, failure
 from ..faults import is_out_of_memory
-from ..finite import check_loss
+from ..finite import FirstBad
 from ..observed import Observed
 from ..others import OthersShare
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
@@ -21,6 +23,7 @@ from ..session import Session
 if TYPE_CHECKING:
     import torch
 
+    from ..device.base import Device
     from ..protocol import Plan
     from ..reporter import Reporter
 
@@ -82,49 +85,61 @@ def run(plan: Plan, report: Reporter) -> None:
     from .. import device as devices
 
     device = devices.open_device(plan.device)
+    watch = exhaustion.watch(device)
     if plan.limit_bytes is not None:
         device.limit(plan.limit_bytes)
-    outer = PhaseReadings(device, report, OUTER)
+    _, caught = attempt(partial(_measure, plan, report, device), watch, plan)
+    if caught is not None:
+        device.lift_limit()
+        raise failure(caught, plan)
+
+
+def _measure(plan: Plan, report: Reporter, device: Device) -> None:
+    outer, inner = PhaseReadings(device, report, OUTER), PhaseReadings(device, report)
     session = Session(plan, report, lambda phase, micro: outer.begin(phase))
     outer.end()
     report(EnvironmentSeen(*device.facts()))
     clocked = Clocked(session)
     seen = Observed(session.model, session.micro)
     session.placed = seen.placed
-    first_ms, loss = _first(clocked, report, outer)
+    losses = FirstBad(session)
+    first_ms, loss = _first(clocked, report, outer, losses)
     observed, unseen = seen.stop()
     session.placed = lambda batch: None
-    check_loss(loss, session, 0)
+    losses.check(loss, 0)
     device.settle(session.known_bytes())
     warmup = max(2, plan.warmup)
-    inner = PhaseReadings(device, report)
-    _warm_up(clocked, report, warmup, inner)
+    _warm_up(clocked, report, warmup, inner, losses)
     session.run.check = None
     device.reset_peaks()
     report.enter("forward")
-    table = _timed(clocked, report, plan.iterations, warmup + 1)
+    # A loss that is not finite changes no memory: what that is is still read, but there is nothing to time.
+    table = None if losses.error else _timed(clocked, report, plan.iterations, warmup + 1)
     steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
     exhausted = _validate(session, plan, outer)
     device.lift_limit()
     for one in worst(outer.taken + inner.taken + steady).values():
         report(one)
-    losses = [None if one is None else float(one) for one in table.pop("loss_tensors")]
-    table.update(
-        first_ms=first_ms,
-        warmup=warmup,
-        loss_first=loss,
-        losses=losses,
-        allocated_source=device.allocated_source,
-        batch_bytes=seen.batch_bytes or None,
-        observed_batch=observed,
-        observed_unknown=unseen,
-        validation_batch=session.micro,
-    )
-    report(ResultReady("timed", table))
+    if table is not None:
+        last = [None if one is None else float(one) for one in table.pop("loss_tensors")]
+        table.update(
+            first_ms=first_ms,
+            warmup=warmup,
+            loss_first=loss,
+            losses=last,
+            allocated_source=device.allocated_source,
+            batch_bytes=seen.batch_bytes or None,
+            observed_batch=observed,
+            observed_unknown=unseen,
+            validation_batch=session.micro,
+        )
+        report(ResultReady("timed", table))
+        for place, value in enumerate(last):
+            losses.check(value, place + warmup + 1)
     if exhausted is not None:
         raise exhausted  # what was trained until then is a result all the same
-    for place, value in enumerate(losses):
-        check_loss(value, session, place + warmup + 1)
+    if losses.error is not None:
+        raise losses.error
 
 
 def _validate(session: Session, plan: Plan, readings: PhaseReadings) -> Optional[BaseException]:
@@ -142,10 +157,12 @@ def _validate(session: Session, plan: Plan, readings: PhaseReadings) -> Optional
     return None
 
 
-def _first(clocked: Clocked, report: Reporter, readings: PhaseReadings) -> Tuple[float, Optional[float]]:
+def _first(
+    clocked: Clocked, report: Reporter, readings: PhaseReadings, losses: FirstBad
+) -> Tuple[float, Optional[float]]:
     session = clocked.session
     session.observe(lambda phase, micro: readings.begin("first." + phase, 0, micro))
-    session.run.check = partial(_check, session, 0)
+    session.run.check = partial(losses.check_tensor, 0)
     loss, _ = clocked.iterate()
     value = None if loss is None else float(loss)
     session.device.sync()
@@ -155,11 +172,13 @@ def _first(clocked: Clocked, report: Reporter, readings: PhaseReadings) -> Tuple
     return ms, value
 
 
-def _warm_up(clocked: Clocked, report: Reporter, count: int, readings: PhaseReadings) -> None:
+def _warm_up(
+    clocked: Clocked, report: Reporter, count: int, readings: PhaseReadings, losses: FirstBad
+) -> None:
     """The warm-up iterations; readings by phase from the first of them."""
     session = clocked.session
     for index in range(1, count + 1):
-        session.run.check = partial(_check, session, index)
+        session.run.check = partial(losses.check_tensor, index)
         if index == 1:
             session.observe(lambda phase, micro: readings.begin(phase, 1, micro))
             with session.device.sample_operators():
@@ -185,10 +204,6 @@ def _warm_up(clocked: Clocked, report: Reporter, count: int, readings: PhaseRead
                 tokens=session.tokens,
             )
         )
-
-
-def _check(session: Session, index: int, loss: torch.Tensor, micro: int) -> None:
-    check_loss(float(loss), session, index, micro)
 
 
 def _whole(ends: Sequence[Optional[int]]) -> Optional[List[int]]:
