@@ -107,7 +107,7 @@ def chart(
         x = marks[batch] = min(columns - 1, int(columns * batch / right))
         y = rows - 1 - min(rows - 1, int(rows * process / top))
         grid[y][x] = ("●", "strong") if outcome == "fits" else ("×", "amber.strong")
-    said = "budget is above" if limit and not near else "░ reserve" if reserve else "─ budget"
+    said = "budget above" if limit and not near else "░ reserve" if reserve else "─ budget"
     dotted = "   · line" if one.line is not None else ""
     foot = line(("       " + axis(marks, columns), "dim"))
     told = line((f"       GiB, {said if limit else 'no budget'}{dotted}", "dim"))
