@@ -363,6 +363,25 @@ def test_a_child_ends_when_the_process_that_started_it_is_killed(tmp_path):
     assert isinstance(journal(tmp_path / "j.jsonl")[0], Started)
 
 
+ASKS = """
+import sys
+import torch
+from torch import nn
+
+def build():
+    return nn.Linear(1, len(sys.stdin.read()) + 1)
+
+def batch(n):
+    return torch.zeros(n, 1)
+"""
+
+
+def test_a_workload_that_reads_stdin_finds_nothing_there(tmp_path):
+    (tmp_path / "work.py").write_text(ASKS)
+    done = child(tmp_path, "inventory", source="work.py", args={}, before=lambda: signal.alarm(DEADLINE_S))
+    assert done.events.table("inventory")["unique_parameters"] == 2
+
+
 def _state(pid):
     try:
         with open(f"/proc/{pid}/stat") as handle:

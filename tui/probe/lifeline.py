@@ -17,8 +17,12 @@ ORPHANED = 70
 
 
 def hold(parent_pid: int) -> None:
-    """Tie this process to ``parent_pid`` (0: to the stdin pipe alone)."""
-    threading.Thread(target=_watch_stdin, name="lifeline", daemon=True).start()
+    """Tie this process to ``parent_pid`` (0: to the stdin pipe alone); stdin itself is empty from now on.
+
+    A workload that asks on stdin then meets the end of it, instead of waiting for an answer that nobody gives.
+    """
+    pipe = _set_aside()
+    threading.Thread(target=_watch, args=(pipe,), name="lifeline", daemon=True).start()
     if not parent_pid:
         return
     try:
@@ -40,11 +44,20 @@ def _gone(pid: int) -> bool:
     return False
 
 
-def _watch_stdin() -> None:
+def _set_aside() -> int:
+    """Another descriptor of the stdin pipe, with nothing to read in its place."""
+    pipe = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    return pipe
+
+
+def _watch(pipe: int) -> None:
     # os.read, not sys.stdin: its lock would abort the interpreter at exit
     while True:
         try:
-            if not os.read(0, 4096):
+            if not os.read(pipe, 4096):
                 break
         except OSError:
             break
