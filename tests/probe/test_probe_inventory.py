@@ -129,6 +129,30 @@ def test_modules_that_hold_each_other_do_not_hang_the_count():
     assert inventory.take(one)["unique_parameters"] == 12
 
 
+@pytest.mark.parametrize("name", ["", "a.b"])
+def test_a_module_whose_name_is_no_part_of_a_path_is_refused(name):
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0]._modules[name] = nn.Linear(2, 2)
+    with pytest.raises(TaskError, match=r"a module in 0 is named .*; names of modules are not empty"):
+        inventory.take(model)
+
+
+CIRCLE = """
+class Circle(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.layer.parent = self
+def build(): return Circle()
+def batch(n): return torch.ones(n, 2)
+"""
+
+
+def test_modules_in_a_circle_cannot_be_trained_and_that_is_said(tmp_path):
+    with pytest.raises(TaskError, match="some hold each other in a circle"):
+        counted(tmp_path, CIRCLE)
+
+
 def test_a_scripted_model_counts_what_it_was_made_from():
     tied = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 3, bias=False))
     tied[2].weight = tied[0].weight

@@ -187,6 +187,8 @@ def _paths(model: torch.nn.Module) -> Iterator[Tuple[str, torch.nn.Module, bool]
         path, module, above = stack.pop()
         yield path, module, id(module) not in seen
         seen.add(id(module))
+        for key, _ in module._modules.items():  # a scripted model's holder iterates by items alone
+            _refuse_name(key, path)
         inside = (*above, id(module))
         children = [
             (_join(path, key), child, inside)
@@ -199,6 +201,21 @@ def _paths(model: torch.nn.Module) -> Iterator[Tuple[str, torch.nn.Module, bool]
         "modules hold each other by more than {:,} paths".format(MOST_PATHS),
         hint="let a module be held in fewer places",
     )
+
+
+def _refuse_name(key: str, path: str) -> None:
+    """Raise for a name that ``add_module`` refuses too: the path would lead elsewhere.
+
+    Raises:
+        TaskError: an empty name, or one with a dot.
+    """
+    if not key or "." in key:
+        raise TaskError(
+            "workload",
+            "a module in %s is named %r; names of modules are not empty and have no dot"
+            % (path or "the model", key),
+            hint="add it with add_module() under another name",
+        )
 
 
 def refuse_lazy(paths: List[Tuple[str, torch.nn.Module, bool]]) -> None:

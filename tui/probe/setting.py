@@ -29,8 +29,20 @@ def weight_dtype(name: str) -> torch.dtype:
 
 
 def convert(model: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
-    """``model`` with its real floating-point parameters and buffers in ``dtype``; complex ones stay as they are."""
-    return model._apply(lambda one: one.to(dtype) if one.is_floating_point() else one)
+    """``model`` with its real floating-point parameters and buffers in ``dtype``; complex ones stay as they are.
+
+    Raises:
+        TaskError: modules hold each other in a circle or lie too deep in each other for torch.
+    """
+    try:
+        return model._apply(lambda one: one.to(dtype) if one.is_floating_point() else one)
+    except RecursionError as error:
+        raise TaskError(
+            "workload",
+            "torch cannot go through the model's modules: some hold each other in a circle, or they lie too deep "
+            "in each other",
+            hint="keep a module's parent out of its attributes, in a list or a weak reference",
+        ) from error
 
 
 class Setting:
