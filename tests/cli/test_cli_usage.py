@@ -50,6 +50,7 @@ def test_version_is_one_line(shell: Shell):
         (("probe", "x.toml", "--nice", "20"), "argument --nice: must be a whole number, 0 to 19, got '20'"),
         (("stop", "run-1"), "there is no run run-1; list them with: peakmark runs"),
         (("new", "x.txt"), "x.txt does not end in .toml; name it x.toml"),
+        (("new", ""), "the new project has no name; name a file, such as project.toml"),
         (("new", "x.toml", "--from", "rnn"), "--from rnn is not a family, a FILE.py, a CONFIG.json, timm:"),
         (("new", "x.toml", "--from", "timm"), "--from timm does not name a model of timm; write timm:NAME"),
         (("new", "x.toml", "--from", "timm:a/b"), "--from timm:a/b does not name a model of timm"),
@@ -161,6 +162,19 @@ def test_a_new_project_for_a_configuration_needs_no_trust(shell: Shell):
     done = shell("new", "a.toml", "--from", "config.json")
     assert (done.code, "--trust" in done.out) == (0, False)
     assert load(shell.folder / "a.toml").spec.workload.source == "config.json"
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "said"),
+    [
+        ("new", 5, "could not be saved: file name too long; it was not created"),
+        ("params", 2, "cannot be read: file name too long; check its path and permissions"),
+    ],
+)
+def test_a_name_that_no_file_can_have_is_refused(shell: Shell, command, code, said):
+    done = shell(command, "x" * 260 + ".toml")
+    assert done.code == code
+    assert done.sentence.endswith(said)
 
 
 def test_a_new_project_never_overwrites(shell: Shell):

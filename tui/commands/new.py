@@ -29,6 +29,8 @@ def new(path: Path, source: str, output: Output) -> int:
         UsageError: no such family or file, or a project file with another ending.
         ProjectError: the file exists.
     """
+    if not path.name.strip("."):
+        raise UsageError("the new project has no name", hint="name a file, such as project.toml")
     if path.suffix != ".toml":
         raise UsageError(f"{path} does not end in .toml", hint=f"name it {path.with_suffix('.toml')}")
     if not str(path).isprintable():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -84,7 +85,7 @@ def do(
 def take_in(project: Path, output: Output) -> None:
     """Save what an earlier command measured and could not save; what cannot be saved now waits on."""
     try:
-        taken = pending.take_in(project) if project.is_file() else ()
+        taken = pending.take_in(project) if os.path.isfile(project) else ()
     except SaveError:
         return
     for id in taken:

@@ -6,6 +6,7 @@ Nothing that the file names is opened or run.  Every fault of it is one ``Projec
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import stat
 import tomllib
@@ -121,7 +122,7 @@ def parse(path: Path, raw: bytes) -> Project:
     measured = decode(Measured, below, "measured", place, schema.MEASURED_RULES)
     schema.check_measured(measured, place)
     beside = local_path(path)
-    if not beside.exists():
+    if not os.path.exists(beside):  # false for a name that is too long, where Path.exists raises
         return Project(path, spec, measured, text, lines)
     local_text = _text(read(beside), str(beside))
     local_lines = scan(local_text) if (local := _toml(local_text, str(beside))) else {}
