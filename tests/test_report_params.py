@@ -282,6 +282,19 @@ def test_the_document_says_why_it_has_no_tree():
     assert "modules" not in params_document(GPU)
 
 
+def test_a_tree_that_is_not_listed_still_tells_its_figures():
+    document = params_document(GPU, tree=TREE, listed=False)
+    assert "modules" not in document
+    assert document["inventory"]["without_gradient"] == ["scale"]
+
+
+def test_the_document_says_why_it_has_no_formula():
+    unchecked = replace(CUDA, inventory=replace(CUDA_INVENTORY, formula_parameters=None))
+    found = params_document(Source(Spec(workload=WorkloadSpec(source="a.py")), unchecked, "a.toml", "s"))
+    assert found["unknown"]["formula.family"] == "this source has none; set workload.formula"
+    assert found["unknown"]["difference_count"] == found["unknown"]["formula.family"]
+
+
 def test_figures_that_an_older_version_did_not_record_are_null_with_that_reason():
     document = params_document(GPU)
     assert document["inventory"]["rank_bytes"] is None

@@ -72,10 +72,8 @@ def show(project: Path, output: Output, tree: TreeOptions | None = None) -> None
         )
 
     def document() -> dict[str, object]:
-        wanted = output.json or tree is not None
-        return params_document(
-            found, formula=formula, tree=held if wanted else None, no_tree=why if wanted else ""
-        )
+        listed = output.json or tree is not None
+        return params_document(found, formula=formula, tree=held, listed=listed, no_tree=why)
 
     output.answer(stale.said(project, "params", None, found, lines, output), document)
 

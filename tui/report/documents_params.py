@@ -39,6 +39,7 @@ def params_document(
     *,
     formula: Formula | None = None,
     tree: Modules | None = None,
+    listed: bool = True,
     no_tree: str = "",
 ) -> Document:
     """Formula against unique inventory.
@@ -46,13 +47,16 @@ def params_document(
     Args:
         source: the project.
         formula: of the spec as it is now; None: what can be told from the spec alone.
-        tree: of the last count, put in as ``modules`` and ``parameters``.
-        no_tree: why there is none; "": it is left out.
+        tree: of the last count.
+        listed: put it in as ``modules`` and ``parameters``.
+        no_tree: why there is none; "": nobody asked for it.
     """
     inventory, declared = source.measured.inventory, formula or spec_formula(source.spec)
     body: Document = {
         "verdict": {"word": params_word(inventory).lower()},
-        "formula": _formula(declared),
+        "formula": _formula(
+            declared, "no formula is asked for" if inventory is None else no_formula(inventory)
+        ),
     }
     if inventory is None:
         body["inventory"] = Missing("the parameters were not counted yet")
@@ -64,15 +68,14 @@ def params_document(
     body["inventory"] = _inventory(inventory, tree)
     body["difference_count"] = known(difference, no_formula(inventory))
     body["difference_causes"] = [{"name": word, "text": text} for word, text in causes(inventory.difference)]
-    body |= _tree(tree) if tree is not None else {}
-    if tree is None and no_tree:
+    body |= _tree(tree) if tree is not None and listed else {}
+    if tree is None and listed and no_tree:
         body |= {"modules": Missing(no_tree), "parameters": Missing(no_tree)}
     return enveloped("params", source, None, body)
 
 
-def _formula(declared: Formula | None) -> Document:
+def _formula(declared: Formula | None, why: str) -> Document:
     if declared is None:
-        why = "no formula is asked for or its arguments are wrong"
         names = ("parameters_count", "active_parameters_count", "embedding_count", "non_embedding_count")
         return {
             "family": Missing(why),
