@@ -140,6 +140,35 @@ async def test_a_paste_goes_into_the_value(path):
         assert app.project.spec.title == "from elsewhere!"
 
 
+async def test_what_another_editor_saves_is_shown_and_a_broken_file_is_told_once(path):
+    app = opened(path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        path.write_text(PROJECT.replace("micro = 4 ", "micro = 16 "))
+        app.look()
+        assert "16 x 1 accumulated" in await settle(app, pilot)
+        path.write_text(PROJECT.replace("micro = 4 ", "micro = "))
+        app.look()
+        assert "not valid TOML" in await settle(app, pilot)
+        app.hush()
+        app.look()
+        assert "not valid TOML" not in await settle(app, pilot)
+        path.write_text(PROJECT)
+        app.look()
+        assert " 4 x 1 accumulated" in await settle(app, pilot)
+
+
+async def test_what_is_typed_is_not_taken_away_by_another_editor(path):
+    app = opened(path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        at(app, "title")
+        await pressed(app, pilot, "enter", "x")
+        path.write_text(PROJECT.replace("micro = 4 ", "micro = 16 "))
+        app.look()
+        shown = await settle(app, pilot)
+        assert "tinyx" in shown
+        assert " 4 x 1 accumulated" in shown
+
+
 async def test_left_and_right_choose_from_a_closed_list(path):
     app = opened(path)
     async with app.run_test(size=(80, 24)) as pilot:

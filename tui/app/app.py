@@ -46,6 +46,10 @@ def _first() -> PageScreen:
     return FirstScreen()
 
 
+_LOOK_S = 1.0
+"""How often the file is looked at, for what others saved."""
+
+
 class PeakmarkApp(RunningApp):
     """Opens a project, starts and watches runs of it.
 
@@ -98,6 +102,8 @@ class PeakmarkApp(RunningApp):
         self._interrupted_at = 0.0
         self._fingerprint = ""
         self._stamp: object = None
+        self._looked_at: object = None
+        """Stamp of the file when it was last found changed, so that a broken one is read once."""
         self._preview: tuple[str, ...] | None = None
         self._pending = False
         self._choose_theme(theme_name or ("ansi" if plain else "dark"))
@@ -126,6 +132,7 @@ class PeakmarkApp(RunningApp):
         if not self.is_headless:
             guard.install(lambda code: self.exit(return_code=code))
             guard.watch_terminal()
+        self.set_interval(_LOOK_S, self.look)
         if self.project is not None:
             self.call_after_refresh(self._opened)
 
@@ -238,6 +245,17 @@ class PeakmarkApp(RunningApp):
         if self.found is not None or not self._put_away:
             self.found = self.source.running(self.project.path)
         if self.source.stamp(self.project.path) != self._stamp:
+            self.reload()
+
+    def look(self) -> None:
+        """Take in a file that somebody else saved, unless a run says when, or something is being typed."""
+        screen = self.step_screen
+        if self.project is None or self._run is not None or screen is None or screen.typing:
+            return
+        stamp = self.source.stamp(self.project.path)
+        if stamp is not None and stamp not in (self._stamp, self._looked_at):
+            self._looked_at = stamp
+            self.hush()
             self.reload()
 
     def action_exact(self) -> None:
