@@ -158,25 +158,33 @@ def look(library: Any, handle: Any, whole: Any, unknown: dict[str, str]) -> Look
 
 def _reasons(library: Any, whole: Any, unknown: dict[str, str]) -> int | None:
     """The bits, by the call's new name or, of an older driver, its old one."""
-    why = ""
-    for call in ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"):
-        found, why = _call(library, call, whole)
-        if found is not None and found not in nvml.ALL_ONES:
-            return found
-    unknown["reasons"] = why or "the driver answers all ones, its sign for no value"
-    return None
+    call = "nvmlDeviceGetCurrentClocks{}Reasons"
+    found, why = _either(library, whole, call.format("Event"), call.format("Throttle"))
+    if found in nvml.ALL_ONES:
+        found, why = None, "the driver answers all ones, its sign for no value"
+    if found is None:
+        unknown["reasons"] = why
+    return found
 
 
 def processes(library: Any, handle: Any, unknown: dict[str, str]) -> dict[int, int | None] | None:
     """Bytes by pid of the processes that compute on the device; a size that is not told is None."""
-    why = ""
-    for call in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetComputeRunningProcesses_v2"):
-        rows, why = _call(library, call, handle)
-        if rows is not None:
-            told = {row.pid: row.usedGpuMemory for row in rows}
-            return {pid: None if size in nvml.ALL_ONES else size for pid, size in told.items()}
-    unknown["processes"] = why
-    return None
+    call = "nvmlDeviceGetComputeRunningProcesses"
+    rows, why = _either(library, handle, call, f"{call}_v2")
+    if rows is None:
+        unknown["processes"] = why
+        return None
+    told = {row.pid: row.usedGpuMemory for row in rows}
+    return {pid: None if size in nvml.ALL_ONES else size for pid, size in told.items()}
+
+
+def _either(library: Any, handle: Any, name: str, older: str) -> tuple[Any, str]:
+    """What the call ``name`` gives, or ``older`` where only that exists; the reason is that of the one that does."""
+    found, why = _call(library, name, handle)
+    if found is None:
+        found, why_older = _call(library, older, handle)
+        why = why_older if "Function Not Found" in why else why
+    return found, why
 
 
 def _call(library: Any, name: str, *arguments: Any) -> tuple[Any, str]:
