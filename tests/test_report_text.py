@@ -412,6 +412,8 @@ micro  global  allocated  reserved   process     spare   ms/iter   samples/s
     8      32      7.918     9.000     9.586    46.414     118.4       270.3
    64     256  out of memory: iteration 1, backward, in log_softmax backward
 spare is after the reserve. A batch between two that fit is not proven to fit.
+requested = 2.083 GiB + 746.7 MiB x micro, residual n/a of 2 sizes: lengths vary
+and it is of the longest, so only the measured peak counts.
 FITS, 2 of 3. Fastest 8.
 """
     )

@@ -28,6 +28,24 @@ class Line:
         return self.fixed_bytes + self.per_sample_bytes * micro
 
 
+FOLLOWS_SHARE = 0.02
+"""Largest residual, as a share of the largest point, with which points are said to follow their line."""
+
+
+def residual_share(line: Line) -> float:
+    """The largest residual as a fraction of the largest measured point."""
+    return line.residual_max_bytes / max(1, *line.points.values())
+
+
+def follows(line: Line) -> bool:
+    """Whether the measured points lie on the line, as requested bytes of fixed shapes do.
+
+    >>> follows(fit({1: 130, 2: 160, 4: 220})), follows(fit({1: 130, 2: 260, 4: 220}))
+    (True, False)
+    """
+    return residual_share(line) <= FOLLOWS_SHARE
+
+
 def fit(points: Mapping[int, int]) -> Line:
     """The least-squares line through ``points``, micro-batch to requested bytes.
 

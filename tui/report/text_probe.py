@@ -13,13 +13,13 @@ from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, closing, joined, labelled, right, wrap
+from tui.report.lines import closing, joined, labelled, wrap
 
 LABEL = 10
 OTHERS_LIMIT = 0.10
 """Others' share of the CPUs above which a rate says more about the machine than about the workload."""
-SAME_SPEED = 0.98
-"""A rate of at least this share of the best is no slower."""
+UNMEASURED = ("out-of-memory", "failed", "cancelled", "not-tested")
+"""Outcomes of probes that were not measured to their end."""
 
 
 def probe_lines(
@@ -42,9 +42,11 @@ def probe_lines(
         head = joined([sentences.title(spec), sentences.spec_batch(spec), spec.precision.use], width)
         return [*head, *closing(f"UNKNOWN: nothing was measured yet. Next: peakmark probe {project}", width)]
     if len(chosen) > 1:
-        return _several(spec, measured, chosen, project, width)
+        from tui.report.text_sweep import sweep_lines
+
+        return sweep_lines(spec, measured, chosen, project, width)
     probe = measured.probe[chosen[0]]
-    if probe.outcome in ("out-of-memory", "failed", "cancelled"):
+    if probe.outcome in UNMEASURED:
         return _ended(spec, measured, chosen[0], project, width)
     return _one(spec, measured, chosen[0], project, width)
 
@@ -162,84 +164,6 @@ def warnings(probe: Probe) -> list[str]:
 def _noticeable(probe: Probe) -> int:
     """Bytes from which a difference of the labelled iteration says something about the rows: a thousandth."""
     return max((peak.requested_bytes for peak in probe.phases.values()), default=0) // 1000
-
-
-def _several(spec: Spec, measured: Measured, ids: Sequence[str], project: str, width: int) -> list[str]:
-    probes = sorted((measured.probe[one] for one in ids), key=lambda one: (one.micro_batch, one.at))
-    unit = max((probe_unit(one) for one in probes), key=lambda one: one.bytes)
-    place = sentences.device(measured.environment.get(probes[0].environment))
-    lines = joined([sentences.title(spec), place, f"{unit.name}, a fresh process each"], width)
-    device = probes[0].device
-    outer = "heap" if device == "cpu" else "reserved"
-    names = ("micro", "global", "allocated", outer, "process", "spare", "ms/iter", "samples/s")
-    widths = (5, 8, 11, 10, 10, 10, 10, 12)
-    lines.append(clip(right(names, widths), width))
-    for probe in probes:
-        lines += _candidate(spec, probe, unit, widths, width)
-    reserve = "spare is after the reserve. " if spec.budget.reserve else ""
-    lines += wrap(f"{reserve}A batch between two that fit is not proven to fit.", width)
-    if len({one.accumulate for one in probes}) == 1 and len({one.micro_batch for one in probes}) > 1:
-        lines += wrap(
-            f"accumulate stays {probes[0].accumulate}, so the global batch grows with micro.", width
-        )
-    return [*lines, *closing(_summary(spec, measured, probes, project), width)]
-
-
-def _candidate(spec: Spec, probe: Probe, unit: Unit, widths: Sequence[int], width: int) -> list[str]:
-    total = probe.micro_batch * probe.accumulate * spec.placement.ranks
-    lead = [str(probe.micro_batch), str(total)]
-    if probe.outcome in ("out-of-memory", "failed", "cancelled"):
-        words = probe.outcome.replace("-", " ")
-        told = probe.failure.removeprefix(f"{words}: ")
-        return wrap(f"{words}: {told}" if told else words, width, 15, right(lead, widths[:2]) + "  ")
-    peak = probe.phases.get(probe.worst_phase or "")
-    verdict = probe_verdict(spec, probe)
-    cells = [
-        *lead,
-        unit.cell(allocated_bytes(probe.device, peak) if peak else None),
-        unit.cell(peak.reserved_bytes if peak else None),
-        unit.cell(verdict.process_bytes),
-        "n/a" if verdict.spare_bytes is None else _spare(verdict.spare_bytes, unit),
-        units.milliseconds(probe.step_ms_median),
-        units.rate(probe.samples_per_s),
-    ]
-    return [clip(right(cells, widths), width)]
-
-
-def _spare(size: int, unit: Unit) -> str:
-    return unit.signed(size) if size < 0 else unit.cell(size)
-
-
-def _summary(spec: Spec, measured: Measured, probes: Sequence[Probe], project: str) -> str:
-    fitting = [one for one in probes if probe_verdict(spec, one).word == "FITS"]
-    if not fitting:
-        words = {probe_verdict(spec, one).word for one in probes}
-        if words == {"UNKNOWN"}:
-            return "UNKNOWN: no batch was measured to its end."
-        return f"DOES NOT FIT: none of {len(probes)}.{_after_none(spec, measured, probes, project)}"
-    every = f"all {len(probes)}" if len(fitting) == len(probes) else f"{len(fitting)} of {len(probes)}"
-    timed = [one for one in fitting if one.samples_per_s is not None]
-    if not timed:
-        return f"FITS, {every}. Speed n/a: not timed."
-    best = max(timed, key=lambda one: one.samples_per_s or 0.0)
-    close = [
-        str(one.micro_batch)
-        for one in timed
-        if one is not best and (one.samples_per_s or 0.0) >= SAME_SPEED * (best.samples_per_s or 0.0)
-    ]
-    near = f"; {' and '.join(close)} within 2 % of it" if close else ""
-    return f"FITS, {every}. Fastest {best.micro_batch}{near}."
-
-
-def _after_none(spec: Spec, measured: Measured, probes: Sequence[Probe], project: str) -> str:
-    """What to do when no batch of a sweep fits; a batch that was tried is never proposed."""
-    unit = max((probe_unit(one) for one in probes), key=lambda one: one.bytes)
-    if said := advice.at_any_batch(spec, measured, probes[0], unit):
-        return f" {said}"
-    micro = advice.smaller(measured, probes)
-    if micro is None:
-        return " Every smaller micro-batch was tried, or there is none."
-    return f" Next: peakmark probe {project} --batch {micro}"
 
 
 def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: int) -> list[str]:
