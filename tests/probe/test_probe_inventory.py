@@ -582,6 +582,26 @@ def test_experts_of_which_nothing_says_how_many_are_used_are_unknown():
     assert found["unknown"]["active_parameters"] == said
 
 
+def test_experts_of_an_own_model_are_used_as_its_configuration_says(tmp_path):
+    code = """
+from types import SimpleNamespace
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(3, 4, bias=False)
+        self.experts = nn.ModuleList(nn.Linear(3, 3) for _ in range(4))
+def build():
+    model = nn.Module()
+    model.config = SimpleNamespace(num_local_experts=4, num_experts_per_tok=2)
+    model.layers = nn.ModuleList(Layer() for _ in range(2))
+    return nn.ModuleDict({"wrapped": model})
+def batch(n): return torch.ones(n, 3)
+"""
+    table, _ = counted(tmp_path, code, extra={})
+    assert table["unique_parameters"] == 2 * (12 + 4 * 12)
+    assert table["active_parameters"] == 2 * (12 + 2 * 12)
+
+
 def test_experts_are_named_before_a_model_whose_class_speaks_of_them():
     class SparseMoeModel(Sparse):
         pass

@@ -6,10 +6,37 @@ import re
 from fnmatch import fnmatchcase
 from typing import Any, Dict, Optional
 
+import torch
+
 from .identity import Holdings
 
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+USED = ("num_experts_per_tok", "num_experts_per_token", "moe_topk")
+"""Keys of configurations for how many experts a layer has, and how many a token is sent to."""
 _LOOKS_ROUTED = re.compile(r"(^|_)(moe|experts?)(_|\d|$)|experts$", re.IGNORECASE)
 _CLASS_ROUTED = re.compile(r"moe|experts", re.IGNORECASE)
+
+
+def said(model: torch.nn.Module) -> Optional[Dict[str, Any]]:
+    """``of_configuration`` of the first module that has a configuration which says it, as transformers' models have."""
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        routed = None if config is None else of_configuration(config, model)
+        if routed is not None:
+            return routed
+    return None
+
+
+def of_configuration(config: Any, model: torch.nn.Module) -> Optional[Dict[str, Any]]:
+    """{"modules", "total", "used"} of Workload.experts; None where the configuration does not say all of it."""
+    text = getattr(config, "text_config", config)
+    total = next((found for found in (getattr(text, key, None) for key in EXPERTS) if found), None)
+    used = next((found for found in (getattr(text, key, None) for key in USED) if found), None)
+    if not (isinstance(total, int) and isinstance(used, int)):
+        return None
+    paths = [name for name, _ in model.named_modules() if name.rpartition(".")[2] == "experts"]
+    patterns = {".".join("*" if part.isdigit() else part for part in path.split(".")) for path in paths}
+    return {"modules": patterns.pop(), "total": total, "used": used} if len(patterns) == 1 else None
 
 
 def active(found: Holdings, routed: Optional[Dict[str, Any]], unknown: Dict[str, str]) -> Optional[int]:

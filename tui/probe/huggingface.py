@@ -14,6 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 
+from . import experts
 from .families.tokens import NO_LABEL
 from .faults import TaskError, one_line
 from .workload import Workload, attempt
@@ -36,8 +37,6 @@ SHIFTED = (
     "longformer",
 )
 """Kinds that number positions from the padding token's id on, so that they have fewer than their table has rows."""
-EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
-USED = ("num_experts_per_tok", "num_experts_per_token", "moe_topk")
 MASKED = 0.15
 """Share of the tokens of a masked language model that have a label (Devlin et al. 2019)."""
 DEFAULT_LENGTH = 128
@@ -64,7 +63,7 @@ def load(path: str, args: Dict[str, Any]) -> Workload:
             cls.__name__,
             shown,
         )
-        made.experts = _experts(config, model)
+        made.experts = experts.of_configuration(config, model)
         return model
 
     def batch(n: int, length: Optional[int] = None) -> Dict[str, torch.Tensor]:
@@ -108,18 +107,6 @@ def _settle(config: Any, cls: Any, args: Dict[str, Any]) -> None:
 def _of_sequences(config: Any) -> bool:
     """Whether it is of an encoder and a decoder."""
     return bool(getattr(config, "is_encoder_decoder", False))
-
-
-def _experts(config: Any, model: torch.nn.Module) -> Optional[Dict[str, Any]]:
-    """{"modules", "total", "used"} of Workload.experts; None where the configuration does not say all of it."""
-    text = getattr(config, "text_config", config)
-    total = next((found for found in (getattr(text, key, None) for key in EXPERTS) if found), None)
-    used = next((found for found in (getattr(text, key, None) for key in USED) if found), None)
-    paths = [name for name, _ in model.named_modules() if name.rpartition(".")[2] == "experts"]
-    patterns = {".".join("*" if part.isdigit() else part for part in path.split(".")) for path in paths}
-    if not (isinstance(total, int) and isinstance(used, int)) or len(patterns) != 1:
-        return None
-    return {"modules": patterns.pop(), "total": total, "used": used}
 
 
 def _read(path: str, shown: str) -> Dict[str, Any]:

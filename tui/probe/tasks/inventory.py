@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 
 import torch
 
-from .. import adapt, confined, inventory, module_tree, one_backward, steady, workload
+from .. import adapt, confined, experts, inventory, module_tree, one_backward, steady, workload
 from ..faults import TaskError, is_out_of_memory, one_line, place
 from ..identity import Holdings, holdings
 from ..protocol import ResultReady
@@ -153,7 +153,7 @@ class Counting:
         self.table = inventory.take(
             self.model,
             self.source.groups,
-            getattr(self.source, "experts", None),
+            self.source.experts or experts.said(self.model),
             self.plan.extra.get("placement"),
             self.found,
         )
