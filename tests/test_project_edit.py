@@ -156,3 +156,17 @@ def test_a_key_added_to_an_inline_table_stands_between_spaces_like_the_others(
     before: str, after: str
 ) -> None:
     assert changed(f"a = {before} # why\n", {"a.z": 5}, "p.toml") == f"a = {after} # why\n"
+
+
+@pytest.mark.parametrize("table", ["{ a = 1, b = 2 }", "{a = 1, b = 2}", "{ a = 1 }", "{}", "{ }"])
+def test_a_key_that_is_added_to_an_inline_table_and_taken_back_leaves_nothing(table):
+    text = f"x = {table}  # mine\n"
+    assert changed(changed(text, {"x.c": 3}, "p.toml"), {"x.c": None}, "p.toml") == text
+
+
+@pytest.mark.parametrize(
+    ("key", "left"),
+    [("a", "{ b = 2, c = 3 }"), ("b", "{ a = 1, c = 3 }"), ("c", "{ a = 1, b = 2 }")],
+)
+def test_a_key_of_an_inline_table_goes_with_its_space(key, left):
+    assert changed("x = { a = 1, b = 2, c = 3 }\n", {f"x.{key}": None}, "p.toml") == f"x = {left}\n"

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import InlineTable, Table, Whitespace
+from tomlkit.items import InlineTable, Null, Table, Whitespace
 
 from tui.errors import ProjectError
 from tui.project.keys import join, quote, split
@@ -86,7 +86,7 @@ def _put(root: Any, parts: tuple[str, ...], value: Any, name: str, made: Callabl
     if value is not None:
         _set(table, parts[-1], value)
     elif parts[-1] in table:
-        del table[parts[-1]]
+        _drop(table, parts[-1])
 
 
 def _set(table: Any, key: str, value: Any) -> None:
@@ -101,6 +101,24 @@ def _set(table: Any, key: str, value: Any) -> None:
     added.trivia.indent = "" if first or padded else " "
     if padded:
         body.append((None, Whitespace(" ")))
+
+
+def _drop(table: Any, key: str) -> None:
+    """Delete a key; one of an inline table with the space between it and those before it."""
+    if not isinstance(table, InlineTable):
+        del table[key]
+        return
+    body = table.value.body
+    place = next(at for at, (one, _) in enumerate(body) if one is not None and one.key == key)
+    del table[key]
+    last = not any(one is not None for one, _ in body[place + 1 :])
+    after = any(_is_blank(value) for _, value in body[place + 1 : place + 3])
+    if place and _is_blank(body[place - 1][1]) and (after or last):
+        body[place - 1] = (None, Null())  # in its place: the container knows keys by their places
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, Whitespace) and not value.as_string().strip(" ")
 
 
 def _table(parent: Any) -> Any:
