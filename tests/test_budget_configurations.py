@@ -127,6 +127,7 @@ def test_args_override_keys_of_the_configuration(tmp_path: Path) -> None:
         (b"[1]", "config.json is not a model's configuration"),
         (b"\xff\xfe", "config.json is not valid JSON"),
         (b"[" * 100_000, "config.json is not valid JSON"),
+        (b" " * 4_194_305, "config.json is larger than 4,194,304 B, so it is not a model's configuration"),
         (None, "cannot be read: no such file or directory"),
     ],
 )

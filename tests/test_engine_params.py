@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
 from sample_project import CUDA_INVENTORY
 
 from tui.engine.outcome import Outcome
 from tui.engine.steps import params
+from tui.errors import ProjectError
+from tui.project.load import parse
 
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
 TABLE = {"unique_parameters": 10, "shared": ["a = b"], "unknown": {"gradient_receiving": "it did not end"}}
@@ -45,3 +49,18 @@ def test_gradients_of_another_spec_are_not_taken_over():
 def test_what_the_count_saw_itself_is_not_replaced():
     new = replace(CUDA_INVENTORY, gradient_receiving=7)
     assert params._with_old(new, CUDA_INVENTORY).gradient_receiving == 7
+
+
+@pytest.mark.parametrize(
+    ("workload", "hint"),
+    [
+        ('source = "mlp"', ""),
+        ('source = "own.py"\nformula = "mlp"', 'formula = "none" skips the check'),
+    ],
+    ids=["of a family, which could not be built either", "of a formula alone"],
+)
+def test_arguments_that_a_formula_refuses_are_named_with_what_mends_them(workload, hint):
+    text = f"schema = 1\n[workload]\n{workload}\nargs = {{ hidden = 3 }}\n"
+    with pytest.raises(ProjectError, match="hidden must be a list of whole numbers, got 3") as caught:
+        params.formula_of(parse(Path("p.toml"), text.encode()), None)
+    assert caught.value.hint == hint

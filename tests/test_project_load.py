@@ -114,6 +114,7 @@ SPEC_FAULTS = {
     "nan": ("clip_norm = 1.0", "clip_norm = nan", "workload.optimizer.clip_norm must be finite, got nan"),
     "clip": ("clip_norm = 1.0", "clip_norm = 0", "must be greater than 0, got 0; delete the line"),
     "inf in args": ("lr = 6e-4", "lr = inf", "workload.optimizer.args.lr must be finite, got inf"),
+    "huge in args": ("lr = 6e-4", f"lr = {2**63}", "optimizer.args.lr does not fit in 64 bits"),
     "date in args": ("lr = 6e-4", "lr = 2026-12-01", "cannot be a date or time"),
     "text": ('title = "A small decoder"', "title = 3", 'title must be text, got 3; write "3"'),
     "array": (

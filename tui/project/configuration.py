@@ -27,7 +27,12 @@ def of(project: Project) -> dict[str, Any] | None:
     try:
         with path.open("rb") as content:
             raw = content.read(LARGEST + 1)
-        table = json.loads(raw.decode("utf-8")) if len(raw) <= LARGEST else None
+        if len(raw) > LARGEST:
+            raise ProjectError(
+                f"{workload.source} is larger than {LARGEST:,} B, so it is not a model's configuration",
+                where=project.at("workload.source"),
+            )
+        table = json.loads(raw.decode("utf-8"))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProjectError(

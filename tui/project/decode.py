@@ -179,7 +179,7 @@ class _Decoder:
             self.fail(key, f"cannot be a date or time, got {value}", "put it in quotes")
         if isinstance(value, float) and not math.isfinite(value):
             self.fail(key, f"must be finite, got {value}", "write a number")
-        return value
+        return self.integer(value, key) if type(value) is int else value
 
     def scalar(self, hint: Any, value: Any, key: str) -> Any:
         if hint is int:

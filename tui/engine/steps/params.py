@@ -125,9 +125,9 @@ def formula_of(project: Project, found: Mapping[str, Any] | None) -> Formula | N
         key = "workload.args" if workload.formula_args is None else "workload.formula_args"
         if workload.formula is not None and workload.formula not in FAMILIES:
             key = "workload.formula"
-        raise ProjectError(
-            str(error), where=project.at(key), hint='formula = "none" skips the check'
-        ) from error
+        own = workload.source in FAMILIES and key == "workload.args"  # it cannot be built with them either
+        hint = "" if own else 'formula = "none" skips the check'
+        raise ProjectError(str(error), where=project.at(key), hint=hint) from error
 
 
 def arguments_of(project: Project, found: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
