@@ -103,15 +103,24 @@ def one(project: Path, step: str, options: Options, output: Output) -> int:
 
 
 def probes(project: Path) -> frozenset[str]:
-    """Ids of the probes that the project has now."""
-    return frozenset(load(project).measured.probe)
+    """Ids of the probes and searches that the project has now."""
+    measured = load(project).measured
+    return frozenset(measured.probe) | frozenset(measured.search)
 
 
 def ids_of(project: Path, event: StepEnded, before: frozenset[str]) -> tuple[str, ...]:
-    """Ids of what a step saved: every batch of a sweep in order, else the one result."""
+    """Ids of what a step saved: every batch of a sweep in order, every search, else the one result."""
     if event.step == "probe":
-        return tuple(sorted(probes(project) - before))
+        saved = set(probes(project) - before)
+        if searched := is_search(event.result):
+            saved.add(event.result)  # one that goes on was there before
+        return tuple(sorted(one for one in saved if is_search(one) == searched))
     return (event.result,) if event.result else ()
+
+
+def is_search(id: str) -> bool:
+    """Whether ``id`` is that of a search."""
+    return id.startswith("s-")
 
 
 def fault(code: int, text: str) -> PeakmarkError:
@@ -133,6 +142,8 @@ def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> N
         from tui.commands.params import show as show_params
 
         return show_params(project, output)
+    if ids and is_search(ids[-1]):
+        return _show_searches(project, output, ids)
     from tui.report import documents, documents_measured, text
 
     found = source(project)
@@ -152,6 +163,23 @@ def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> N
     }
     shown = one_id or max(getattr(measured, step), default=None)
     output.answer(stale.said(project, step, shown, found, lines[step], output), made[step])
+
+
+def _show_searches(project: Path, output: Output, ids: Sequence[str]) -> None:
+    from tui.report.documents_search import search_document
+    from tui.report.text_search import search_lines
+
+    found, name = source(project), shlex.quote(str(project))
+
+    def lines(width: int) -> list[str]:
+        parts = [search_lines(found.spec, found.measured, id, project=name, width=width) for id in ids]
+        return [line for part in parts for line in (*part, "")][:-1]
+
+    def document() -> dict[str, Any]:
+        made = [search_document(found, id) for id in ids]
+        return made[-1] if len(made) == 1 else {**made[-1], "searches": made}
+
+    output.answer(lines, document)
 
 
 def _probe_document(found: Source, ids: Sequence[str]) -> dict[str, Any]:

@@ -34,7 +34,13 @@ def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
     }
     if measured.search:
         last = measured.search[max(measured.search)]
-        needed |= {last.largest_probe, last.failed_probe, last.fastest_probe, *last.candidates.values()}
+        needed |= {
+            last.largest_probe,
+            last.failed_probe,
+            last.fastest_probe,
+            *last.candidates.values(),
+            *last.probes,
+        }
     leaving: list[tuple[str, str, Any]] = []
     kept: dict[str, Any] = {}
     for kind in KINDS:

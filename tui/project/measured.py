@@ -281,7 +281,9 @@ class Search:
     budget_bytes: int | None = None
     reserve_bytes: int = 0
     candidates: dict[str, str] = field(default_factory=dict[str, str])
-    """Micro-batch to the id of the probe that decided it, in the order they were tried."""
+    """Micro-batch to the id of the probe that decided it, the last one of each."""
+    probes: tuple[str, ...] = ()
+    """All of its probes, in the order they were measured."""
     reused: tuple[str, ...] = ()
     """Those of the probes that an interrupted search had left."""
     largest: int | None = None

@@ -106,7 +106,7 @@ class _Search:
         """Take in what the interrupted search had measured, also what it had no time left to list."""
         limit = probes.limit_of(self.context, self.project)
         for id, probe in sorted(self.project.measured.probe.items()):
-            listed = id in self.entry.candidates.values() or id in (self.entry.largest_probe,)
+            listed = id in self.entry.probes
             later = probe.at >= self.entry.at and self.entry.environment in ("", probe.environment)
             same = probe in comparable(self.project, self.spec, self._batch(probe.micro_batch))
             trial = trial_of(self.project.spec, probe, limit) if same and (listed or later) else None
@@ -120,7 +120,10 @@ class _Search:
         self.trials.append(trial)
         self.probes[id] = probe
         changed = {**self.entry.candidates, str(probe.micro_batch): id}
-        self.entry = dataclasses.replace(self.entry, candidates=changed, environment=probe.environment)
+        ids = tuple(dict.fromkeys((*self.entry.probes, id)))
+        self.entry = dataclasses.replace(
+            self.entry, candidates=changed, probes=ids, environment=probe.environment
+        )
 
     def _batch(self, micro: int) -> Candidate:
         return Candidate(micro, self.accumulate, self.length)
@@ -222,7 +225,9 @@ class _Search:
             Planned("the environment is another one than before: nothing of the earlier search counts")
         )
         self.trials, self.probes, self.guides = [], {}, {}
-        self.entry = dataclasses.replace(self.entry, candidates={}, reused=(), environment=probe.environment)
+        self.entry = dataclasses.replace(
+            self.entry, candidates={}, probes=(), reused=(), environment=probe.environment
+        )
 
     async def _time_fastest(self, decision: Decision) -> None:
         """Measure the fastest in full where only a few iterations say that it is."""
