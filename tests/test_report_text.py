@@ -300,8 +300,18 @@ nice 10 · not contended
 iteration = 4 micro-batches of 8 x 1024, then 1 optimizer step = 32 samples
 memory    requested 7.917 · allocated 7.918 · reserved 9.000 · process 9.586
           (GiB, backward; process at its most)
+readings  requested             7.917 GiB  backward: allocator record
+          tensor allocated      7.918 GiB  backward: memory_stats
+          allocator reserved    9.000 GiB  backward: memory_stats
+          process               9.586 GiB  backward: device less others
+          others                5.000 GiB  start: mem_get_info before
+          driver reserved       0.414 GiB  start: NVML v2
+          device used          15.000 GiB  backward: mem_get_info
+          device total         80.000 GiB  start: mem_get_info
 time      median 118.4 ms · p90 121.9 ms · first iteration 1,812 ms (not
           averaged)
+loader    n/a: not timed
+clocks    n/a: not looked at
 rate      270.3 samples/s (95 %: 268.1-272.2) · 276,787 tokens/s
 loss      10.986 -> 9.771
 from      20 untraced iterations = 2.4 s after 3 warm-up; memory from a traced
@@ -321,7 +331,13 @@ others took 3 % of the CPUs
 iteration = 1 micro-batch of 1024, then 1 optimizer step = 1024 samples
 memory    requested 2.93 · allocated 2.93 · heap reserved 200.00 · process
           320.00 (MiB, backward; process at its most)
+readings  requested              2.93 MiB  backward: profiler record
+          heap reserved        200.00 MiB  backward: mallinfo2
+          process              320.00 MiB  backward: VmHWM
+          others             n/a: the container hides other processes
+          host total         8,192.00 MiB  start: /proc/meminfo
 time      median 8.00 ms · p90 8.50 ms · first iteration 21.0 ms (not averaged)
+loader    n/a: not timed
 rate      128,000 samples/s (95 % n/a: 4 timed iterations; an interval needs 5)
           · tokens/s n/a: no entry of the batch counts tokens
 loss      0.500 -> 0.250

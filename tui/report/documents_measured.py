@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tui.budget.ledger import Ledger, ledger, probe_verdict
-from tui.budget.readings import allocated_bytes
-from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import Probe, Setting
 from tui.report.conditions import assumptions, environment_facts
+from tui.report.documents_readings import phases, readings, timing
 from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, known
 from tui.report.sentences import UNTIMED_OTHERS
@@ -48,8 +47,8 @@ def ledger_document(
         "verdict": verdict_table(found.verdict),
         "instant": instant,
         "rows": [_row(found, key) for key in (row.key for row in found.rows)],
-        "readings": _readings(found.probe),
-        "phases": _phases(found.probe),
+        "readings": readings(found.probe),
+        "phases": phases(found.probe),
         "checks": [
             {
                 "sum": check.sum,
@@ -99,7 +98,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
         ),
         "nice": probe.nice,
         "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
-        "timing": _timing(probe),
+        "timing": timing(probe),
         "memory": _memory(source, probe_id),
         "environment_facts": environment_facts(source, probe.environment),
         "assumptions": assumptions(source.spec, probe),
@@ -169,56 +168,9 @@ def _memory(source: Source, probe_id: str) -> Document:
         "run": "traced",
         "phase": known(found.phase, probe.failure or "no phase was measured to its end"),
         "rows": [_row(found, row.key) for row in found.rows],
-        "readings": _readings(probe),
-        "phases": _phases(probe),
+        "readings": readings(probe),
+        "phases": phases(probe),
     }
-
-
-def _readings(probe: Probe | None) -> list[Document]:
-    if probe is None:
-        return []
-    return [
-        {
-            "name": name,
-            "bytes": known(one.bytes, one.unknown),
-            "source": one.source,
-            "at": one.phase,
-            "meaning": one.meaning,
-        }
-        for name, one in probe.readings.items()
-    ]
-
-
-def _phases(probe: Probe | None) -> list[Document]:
-    phases, device = (probe.phases, probe.device) if probe else ({}, "cpu")
-    return [
-        {
-            "phase": name,
-            "requested_bytes": phases[name].requested_bytes,
-            "allocated_bytes": known(allocated_bytes(device, phases[name]), "not read in this phase"),
-            "reserved_bytes": known(phases[name].reserved_bytes, "not read in this phase"),
-            "process_bytes": known(phases[name].process_bytes, "not read in this phase"),
-            "rows": {key: phases[name].rows.get(key, 0) for key in REQUESTED_ROWS},
-        }
-        for name in PHASES
-        if name in phases
-    ]
-
-
-def _timing(probe: Probe) -> Document:
-    names = (
-        "first_ms",
-        "step_ms_median",
-        "step_ms_mean",
-        "step_ms_p90",
-        "samples_per_s",
-        "samples_per_s_low",
-        "samples_per_s_high",
-        "tokens_per_s",
-    )
-    reason = probe.failure or "not timed"
-    values = {name: known(getattr(probe, name), probe.unknown.get(name, reason)) for name in names}
-    return {"run": "untraced", "timed_count": probe.iterations, "warmup_count": probe.warmup, **values}
 
 
 def _out_of_memory(probe: Probe) -> Document | Missing:

@@ -8,12 +8,12 @@ from tui import units
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
 from tui.budget.rows import row_name
-from tui.budget.throughput import DRIFT_LIMIT, drift_ratio
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
+from tui.report.text_readings import clocks_text, loader_text, readings_lines, time_warnings
 
 LABEL = 10
 OTHERS_LIMIT = 0.10
@@ -87,7 +87,11 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
         LABEL,
         width,
     )
+    lines += readings_lines(probe, unit, LABEL, width)
     lines += labelled("time", _time(probe), LABEL, width)
+    lines += labelled("loader", loader_text(probe), LABEL, width)
+    if probe.device != "cpu":
+        lines += labelled("clocks", clocks_text(probe), LABEL, width)
     lines += labelled("rate", f"{sentences.rate(probe)} · {_tokens(probe)}", LABEL, width)
     lines += labelled(
         "loss", f"{units.number(probe.loss_first)} -> {units.number(probe.loss_last)}", LABEL, width
@@ -151,10 +155,7 @@ def warnings(probe: Probe) -> list[str]:
     if probe.device == "cpu" and others is not None and others > OTHERS_LIMIT:
         told = f"{sentences.others_cpu(probe)} while it was timed"
         found.append(f"{told}: the rate is that of a shared machine")
-    drift = drift_ratio(probe.step_ms)
-    if drift is not None and abs(drift) > DRIFT_LIMIT:
-        share = f"{units.percent(abs(drift))} {'longer' if drift > 0 else 'less'}"
-        found.append(f"drift: the last third of the iterations took {share} than the first")
+    found += time_warnings(probe)
     if probe.tracking_bytes and abs(probe.tracking_bytes) > _noticeable(probe):
         size = units.size(abs(probe.tracking_bytes))
         found.append(f"labels: the labelled iteration's peak differs by {size} from the one reported")

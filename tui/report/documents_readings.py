@@ -1,0 +1,80 @@
+"""Readings, phases and times of a probe as JSON."""
+
+from __future__ import annotations
+
+from tui.budget.readings import allocated_bytes
+from tui.probe.protocol import PHASES, REQUESTED_ROWS
+from tui.project.measured import Probe
+from tui.report.envelope import Document
+from tui.report.json_values import known
+
+TIMES = (
+    "first_ms",
+    "step_ms_median",
+    "step_ms_mean",
+    "step_ms_p90",
+    "samples_per_s",
+    "samples_per_s_low",
+    "samples_per_s_high",
+    "tokens_per_s",
+    "loader_ms_median",
+    "drift_ratio",
+)
+AROUND = "read around the measuring process, not in it"
+NO_END = "only the peak is known in this phase"
+
+
+def readings(probe: Probe | None) -> list[Document]:
+    """Each with its bytes, what they mean, where and when they were read."""
+    if probe is None:
+        return []
+    return [
+        {
+            "name": name,
+            "bytes": known(one.bytes, one.unknown),
+            "source": one.source,
+            "at": one.phase,
+            "at_s": known(one.at_s, one.unknown or AROUND),
+            "meaning": one.meaning,
+        }
+        for name, one in probe.readings.items()
+    ]
+
+
+def phases(probe: Probe | None) -> list[Document]:
+    """Each with its own peak, the rows at that instant, and what is left at its end."""
+    peaks, device = (probe.phases, probe.device) if probe else ({}, "cpu")
+    return [
+        {
+            "phase": name,
+            "requested_bytes": peaks[name].requested_bytes,
+            "allocated_bytes": known(allocated_bytes(device, peaks[name]), "not read in this phase"),
+            "reserved_bytes": known(peaks[name].reserved_bytes, "not read in this phase"),
+            "process_bytes": known(peaks[name].process_bytes, "not read in this phase"),
+            **{
+                key: known(getattr(peaks[name], key), NO_END)
+                for key in (f"end_{what}_bytes" for what in ("requested", "allocated", "reserved", "process"))
+            },
+            "rows": {key: peaks[name].rows.get(key, 0) for key in REQUESTED_ROWS},
+        }
+        for name in PHASES
+        if name in peaks
+    ]
+
+
+def timing(probe: Probe) -> Document:
+    """Times and rates of the untraced run, and what the machine did meanwhile."""
+    reason = probe.failure or "not timed"
+    values = {name: known(getattr(probe, name), probe.unknown.get(name, reason)) for name in TIMES}
+    return {
+        "run": "untraced",
+        "timed_count": probe.iterations,
+        "warmup_count": probe.warmup,
+        **values,
+        "slow_every_count": known(probe.slow_every, "no period of slow iterations was seen"),
+        "cpus_allowed_count": known(probe.cpus_allowed, reason),
+        "throttled": known(probe.throttled, probe.unknown.get("throttled", reason)),
+        "throttle": probe.throttle,
+        "clocks": known(probe.clocks, probe.unknown.get("clocks", reason)),
+        "clock_ratio": known(probe.clock_ratio, probe.unknown.get("clocks", "too few looks at the clocks")),
+    }
