@@ -54,6 +54,8 @@ class Numbers:
     """Which memory ran out: the GPU's, the CPU's, or the host's while a GPU was measured."""
     baseline: int | None = None
     """CPU: what Python and torch held before the workload was built."""
+    inside: bool = False
+    """CPU: an import or a call inside Python or torch failed for want of memory, not an allocation of a tensor."""
 
     @property
     def needed(self) -> int | None:
@@ -140,6 +142,9 @@ def _on_the_host(numbers: Numbers) -> Finding:
         return Finding(
             "limit", f"{held}, and Python and torch themselves take {base} before the workload is built"
         )
+    if numbers.inside:
+        why = f"{held}, and an import or a call inside Python or torch failed: it is too small for them themselves"
+        return Finding("limit", why)
     more = "" if left is None else f"; the machine could still give {units.size(left)}"
     return Finding("limit", f"{asked} was asked for, and {held}{more}")
 

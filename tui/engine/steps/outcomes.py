@@ -3,50 +3,168 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tui.budget import exhausted
+from tui.budget.exhausted import Numbers
 from tui.budget.ledger import probe_verdict
+from tui.budget.would_fit import known, would_fit
 from tui.engine.outcome import Outcome
 from tui.project.load import Project
 from tui.project.measured import Probe
+
+NO_CACHE = "the CPU has no caching allocator"
+LABELS_OF_TRACED = "the traced run at its worst phase, which it survived"
 
 
 def with_outcome(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
     """``probe`` with how it ended: by its verdict, or by what stopped it; ``outcomes``: traced, then timed."""
     last = outcomes[-1]
+    if last.word == "out-of-memory":
+        return _exhausted(project, probe, outcomes)
     if last.word == "done":
-        return dataclasses.replace(probe, outcome=probe_verdict(project.spec, probe).outcome)
-    details = last.failure.details if last.failure is not None else {}
-    word = {"out-of-memory": "out-of-memory", "cancelled": "cancelled"}.get(last.word, "failed")
-    alive: dict[str, int] = dict(details.get("alive") or {})
-    if word == "out-of-memory" and not alive and probe.worst_phase:
-        alive = dict(probe.phases[probe.worst_phase].rows)  # of the traced run, which had its way
-    unknown = dict(probe.unknown)
-    if word == "out-of-memory" and not alive:
-        unknown["alive"] = str(details.get("alive_unknown") or "it ran out before anything was labelled")
-    if word == "out-of-memory" and details.get("asked_bytes") is None:
-        unknown["asked_bytes"] = "the error does not say how much was asked for"
-    return dataclasses.replace(
+        unknown = dict(probe.unknown)
+        if outcomes[0].word == "out-of-memory":
+            told = _sentence(outcomes[0], _details(outcomes[0]))
+            unknown["phases"] = f"tracing needs memory of its own, and did not have it ({told})"
+        outcome = probe_verdict(project.spec, probe).outcome
+        return dataclasses.replace(probe, outcome=outcome, unknown=unknown)
+    word = "cancelled" if last.word == "cancelled" else "failed"
+    return dataclasses.replace(probe, outcome=word, failure=last.sentence)
+
+
+def _details(outcome: Outcome) -> dict[str, Any]:
+    return outcome.failure.details if outcome.failure is not None else {}
+
+
+def _exhausted(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
+    """The figures are those of the child that decides, what was alive is from the one that was traced."""
+    details, traced = _details(outcomes[-1]), _details(outcomes[0])
+    same = _place(outcomes[-1]) == _place(outcomes[0])
+    shown = {
+        **({key: traced[key] for key in ("operator", "module") if key in traced} if same else {}),
+        **details,
+    }
+    numbers = _numbers(project, probe, details)
+    found = exhausted.classify(numbers)
+    index = _iteration(outcomes[-1], shown)
+    probe = dataclasses.replace(
         probe,
-        outcome=word,
-        failure=_sentence(last, details) if word == "out-of-memory" else last.sentence,
-        asked_bytes=details.get("asked_bytes"),
+        outcome="out-of-memory",
+        failure=_sentence(outcomes[-1], shown, probe.accumulate),
+        asked_bytes=numbers.requested,
         limit_bytes=details.get("limit_bytes") or probe.limit_bytes,
-        alive=alive,
-        unknown=unknown,
+        exhausted_class=found.word,
+        exhausted_why=found.why,
+        exhausted_phase=_phase(outcomes[-1], shown).removeprefix("first."),
+        exhausted_iteration=index,
+        exhausted_micro=shown.get("micro"),
+        exhausted_operator=shown.get("operator") or None,
+        exhausted_module=shown.get("module") or None,
+        exhausted_allocated_bytes=numbers.allocated,
+        exhausted_reserved_bytes=numbers.reserved,
+        largest_free_block_bytes=numbers.largest_free,
+        free_blocks_bytes=numbers.free,
+        device_free_bytes=numbers.device_free,
+        **_alive(probe, traced),
+    )
+    budget = project.spec.budget
+    limit = None if budget.job is None else budget.job - budget.reserve
+    others = known(project.spec, probe, project.measured.probe.values())
+    fits = would_fit(probe, numbers, found.word, others, limit)
+    return dataclasses.replace(
+        probe, would_fit=fits or None, unknown={**probe.unknown, **_reasons(probe, traced)}
     )
 
 
-def _sentence(last: Outcome, details: dict[str, object]) -> str:
-    """ "out of memory: iteration 1, backward, asked for N B", as far as the child could say."""
-    phase = str(details.get("phase") or (last.failure.phase if last.failure else "") or last.phase)
-    index = details.get("iteration")
+def _alive(probe: Probe, traced: Mapping[str, Any]) -> dict[str, Any]:
+    """What was alive by row, module and tensor; of a traced run that went through: at its worst phase."""
+    if traced.get("alive"):
+        names = ("alive", "alive_modules", "alive_top")
+        return {name: dict(traced.get(name) or {}) for name in names} | {
+            "alive_source": traced.get("alive_source")
+        }
+    if probe.worst_phase and probe.phases:
+        return {"alive": dict(probe.phases[probe.worst_phase].rows), "alive_source": LABELS_OF_TRACED}
+    return {}
+
+
+def _numbers(project: Project, probe: Probe, details: Mapping[str, Any]) -> Numbers:
+    budget = project.spec.budget.job
+    others = probe.readings.get("others")
+    place: Any = details.get("place") or probe.device
+    allocated = details.get("allocated_bytes")
+    return Numbers(
+        requested=details.get("asked_bytes"),
+        device_free=details.get("device_free_bytes"),
+        reserved=details.get("reserved_bytes"),
+        allocated=details.get("requested_bytes") if allocated is None and place == "cpu" else allocated,
+        largest_free=details.get("largest_free_block_bytes"),
+        free_sum=details.get("free_blocks_bytes"),
+        cap=None if budget is None else (details.get("limit_bytes") or budget),
+        others=others.bytes if others is not None else None,
+        device_total=details.get("device_total_bytes"),
+        segment=details.get("segment_bytes"),
+        place=place,
+        baseline=details.get("baseline_bytes"),
+        inside=bool(details.get("too_small_for_torch")),
+    )
+
+
+def _reasons(probe: Probe, traced: Mapping[str, Any]) -> dict[str, str]:
+    """Why each figure of the moment that is not known is not."""
+    cache = NO_CACHE if probe.device == "cpu" else "this torch does not tell, and nothing recorded it"
+    reasons = {
+        "asked_bytes": "the error does not say how much was asked for",
+        "alive": str(traced.get("alive_unknown") or "it ran out before anything was labelled"),
+        "alive_modules": "the traced run did not run out at that place",
+        "alive_top": "the traced run did not run out at that place",
+        "exhausted_iteration": "it was not in an iteration, or not every iteration is told while it is timed",
+        "exhausted_micro": "an untraced run does not tell its micro-batches",
+        "exhausted_operator": "an untraced run does not see operators",
+        "exhausted_module": "the operator lies in no module, or was not seen",
+        "exhausted_allocated_bytes": "not read as it failed",
+        "exhausted_reserved_bytes": cache,
+        "largest_free_block_bytes": cache,
+        "free_blocks_bytes": cache,
+        "device_free_bytes": "not read as it failed",
+        "would_fit": "nothing that was measured says so",
+    }
+    return {name: why for name, why in reasons.items() if getattr(probe, name) in (None, {})}
+
+
+def _phase(last: Outcome, details: Mapping[str, Any]) -> str:
+    return str(details.get("phase") or (last.failure.phase if last.failure else "") or last.phase)
+
+
+def _iteration(last: Outcome, details: Mapping[str, Any]) -> int | None:
+    phase, index = _phase(last, details), details.get("iteration")
     if phase.startswith("first."):
-        index = 0
-    elif index is None and phase in ("forward", "backward", "step") and last.iterations:
+        return 0
+    if index is None and phase in ("forward", "backward", "step") and last.iterations:
         timed = any(one.kind == "timed" for one in last.iterations)  # of these not every one is told
-        index = None if timed else last.iterations[-1].index + 1
-    place = f"iteration {index + 1}, " if isinstance(index, int) else ""
-    asked = details.get("asked_bytes")
-    said = f", asked for {asked:,} B" if isinstance(asked, int) else ""
-    return f"out of memory: {place}{phase.removeprefix('first.')}{said}"
+        return None if timed else last.iterations[-1].index + 1
+    return index if isinstance(index, int) else None
+
+
+def _place(outcome: Outcome) -> tuple[str, int | None]:
+    details = _details(outcome)
+    return _phase(outcome, details).removeprefix("first."), _iteration(outcome, details)
+
+
+def _sentence(last: Outcome, details: Mapping[str, Any], accumulate: int = 1) -> str:
+    """ "out of memory: iteration 1, backward, in mm of net.3, asked for N B", as far as the children could say."""
+    index, asked = _iteration(last, details), details.get("asked_bytes")
+    parts = [] if index is None else [f"iteration {index + 1}"]
+    place = _phase(last, details).removeprefix("first.")
+    micro = details.get("micro")
+    parts.append(
+        f"{place} of micro-batch {micro + 1}" if isinstance(micro, int) and accumulate > 1 else place
+    )
+    if operator := details.get("operator"):
+        module = details.get("module")
+        parts.append(f"in {operator}" + (f" of {module}" if module else ""))
+    if isinstance(asked, int):
+        parts.append(f"asked for {asked:,} B")
+    return "out of memory: " + ", ".join(parts)

@@ -50,7 +50,8 @@ async def measure(
     children: dict[str, Outcome] = {}
     for task in manner.order:
         children[task] = outcome = await _child(context, project, one, manner, task, id, limit)
-        if outcome.word != "done":
+        # Tracing needs memory of its own: the child without it decides whether it was that alone.
+        if outcome.word != "done" and (task, outcome.word) != ("traced", "out-of-memory"):
             break
     children = _decisive(children, manner)
     last = children.get("timed") or children["traced"]

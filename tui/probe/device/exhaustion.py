@@ -14,6 +14,7 @@ import torch
 
 from ..confined import available_bytes
 from ..faults import asked_bytes, said_by
+from .heap import Heap
 
 if TYPE_CHECKING:
     from .base import Device
@@ -55,9 +56,13 @@ class CpuWatch(Watch):
 
     place = "cpu"
 
+    def __init__(self) -> None:
+        self._baseline, _ = Heap().resident()
+
     def read(self, error: BaseException) -> Dict[str, Any]:
         """See ``Watch``."""
         found = {"place": "cpu", "asked_bytes": asked_bytes(error), "device_free_bytes": available_bytes()}
+        found["baseline_bytes"] = self._baseline
         return _known({**found, "numbers_source": "/proc/meminfo, in the error's handler"})
 
 
