@@ -192,3 +192,62 @@ def test_a_packed_weight_that_two_layers_share_is_one():
     for name in ("qweight", "qzeros", "scales", "g_idx"):
         other._buffers[name] = one._buffers[name]
     assert [held.elements for held in holdings(nn.Sequential(one, other)).parameters] == [1024]
+
+
+# --- names of their own ----------------------------------------------------------------------------------------------
+
+
+def frozen(*shape, dtype=torch.uint8):
+    return nn.Parameter(torch.zeros(shape).to(dtype), requires_grad=False)
+
+
+def hqq():
+    model = nn.Module()
+    model.W_q = frozen(32 * 32, 1)
+    model.meta = {"shape": (32, 64), "nbits": 4, "scale": torch.zeros(32, 1), "zero": torch.zeros(32, 1)}
+    return model
+
+
+def compressed(features=True):
+    model = nn.Module()
+    model.weight_packed = frozen(32, 8, dtype=torch.int32)
+    model.weight_scale = frozen(32, 1, dtype=torch.bfloat16)
+    model.weight_shape = nn.Parameter(torch.tensor([32, 64]), requires_grad=False)
+    if features:
+        model.in_features, model.out_features = 64, 32
+    return model
+
+
+def float8_with_scales():
+    model = nn.Module()
+    model.weight = frozen(32, 64, dtype=torch.float8_e4m3fn)
+    model.weight_scale_inv = frozen(1, 1, dtype=torch.float32)
+    return model
+
+
+def microscaled():
+    model = nn.Module()
+    for name in ("gate_up_proj", "down_proj"):
+        setattr(model, name + "_blocks", frozen(2, 8, 2, 16))
+        setattr(model, name + "_scales", frozen(2, 8, 2))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("made", "elements", "dtype", "payload", "metadata"),
+    [
+        (hqq, 32 * 64, "int4", 1024, 2 * 32 * 4),
+        (compressed, 32 * 64, "int4", 1024, 32 * 2 + 2 * 8),
+        (lambda: compressed(features=False), 32 * 64, "int4", 1024, 32 * 2 + 2 * 8),
+        (float8_with_scales, 32 * 64, "float8_e4m3fn", 2048, 4),
+        (microscaled, 2 * (2 * 8 * 64), "mxfp4", 2 * 512, 2 * 32),
+    ],
+    ids=["HQQ", "compressed-tensors", "by its shape tensor", "float8", "MXFP4"],
+)
+def test_weights_under_names_of_their_own_count_as_what_they_stand_for(
+    made, elements, dtype, payload, metadata
+):
+    found = inventory.take(nn.Sequential(made(), nn.Linear(2, 2, bias=False)))
+    assert (found["unique_parameters"], found["packed_parameters"]) == (elements + 4, elements)
+    assert (found["packed_payload_bytes"], found["packed_metadata_bytes"]) == (payload, metadata)
+    assert found["dtypes"] == {dtype: elements, "float32": 4}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Set, Tuple
 
 import torch
 
@@ -112,7 +112,7 @@ def holdings(model: torch.nn.Module) -> Holdings:
     taken: Set[int] = set()
     # A scale belongs to a packed weight that may stand after it.
     groups = {path: packed.of_module(module) for path, module, first in paths if first}
-    taken.update(id(one) for group in groups.values() if group for one in group.metadata)
+    taken.update(id(one) for group in groups.values() for form in group for one in form.metadata)
     for path, module, first in paths:
         if first:
             _add(module, path, groups[path], names, divided, taken, parameters)
@@ -123,20 +123,22 @@ def holdings(model: torch.nn.Module) -> Holdings:
 def _add(
     module: torch.nn.Module,
     path: str,
-    group: Optional[packed.Packed],
+    group: List[packed.Packed],
     names: Dict[int, List[str]],
     divided: Dict[int, Tuple[int, ...]],
     taken: Set[int],
     parameters: List[Held],
 ) -> None:
     """Append what ``module`` itself holds and nobody held before."""
-    if group is not None:
-        whole = group.payload[0]
+    buffers = dict(module._buffers.items())
+    for form in group:
+        whole = form.payload[0]
         if id(whole) not in taken:
             taken.add(id(whole))
-            known = names.get(id(whole), [_join(path, "qweight")])
-            parameters.append(_packed(whole, known, path, group))
-        bias = dict(module._buffers.items()).get("bias")
+            held_as = [_join(path, key) for key, one in buffers.items() if one is whole]
+            parameters.append(_packed(whole, names.get(id(whole), held_as), path, form))
+    if group:
+        bias = buffers.get("bias")
         if bias is not None and id(bias) not in taken:  # such modules keep this weight as a buffer too
             taken.add(id(bias))
             parameters.append(_plain(bias, [_join(path, "bias")], path))

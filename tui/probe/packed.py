@@ -14,6 +14,7 @@ from typing import Any, List, Optional, Tuple
 
 import torch
 
+from . import packed_formats
 from .faults import TaskError
 
 _METADATA = re.compile(r"scal|zero|absmax|code|offset|factor|mean|idx|perm|scb|lut", re.IGNORECASE)
@@ -39,7 +40,17 @@ def of_parameter(parameter: torch.Tensor, module: Optional[torch.nn.Module] = No
     return four_bit(parameter) or _eight_bit(parameter, module) or _subclass(parameter)
 
 
-def of_module(module: torch.nn.Module) -> Optional[Packed]:
+def of_module(module: torch.nn.Module) -> List[Packed]:
+    """The weights that ``module`` itself keeps in low-bit form under names of their own.
+
+    Raises:
+        TaskError: nothing says how many inputs and outputs one has.
+    """
+    grouped = _grouped(module)
+    return ([] if grouped is None else [grouped]) + [Packed(*one) for one in packed_formats.forms(module)]
+
+
+def _grouped(module: torch.nn.Module) -> Optional[Packed]:
     """The weight of a module that keeps it as ``qweight``, ``qzeros``, ``scales`` and ``g_idx``; None: not one.
 
     Raises:
