@@ -12,6 +12,7 @@ from cli_shell import ROOT, TINY, Shell, finished, without_privileges
 
 from tui.cli import COMMANDS, main
 from tui.project.load import load
+from tui.project.model import LengthSpec
 
 
 def test_help_names_every_command_and_loads_neither_textual_nor_torch():
@@ -162,6 +163,25 @@ def test_a_new_project_for_a_configuration_needs_no_trust(shell: Shell):
     done = shell("new", "a.toml", "--from", "config.json")
     assert (done.code, "--trust" in done.out) == (0, False)
     assert load(shell.folder / "a.toml").spec.workload.source == "config.json"
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        ({"vocab_size": 50257, "n_positions": 1024}, "length = 128 "),
+        ({"vocab_size": 99, "max_position_embeddings": 64}, "# length = 128 "),
+        ({"vocab_size": 99, "max_position_embeddings": -1}, "length = 128 "),
+        ({"model_type": "gpt2"}, "# length = 128 "),
+        ({"image_size": 224, "num_channels": 3}, "# length = 224 "),
+        (["no", "configuration"], "# length = 1024 "),
+    ],
+)
+def test_a_new_project_for_a_configuration_says_the_length_that_is_measured(shell: Shell, config, line):
+    shell.write(json.dumps(config), "config.json")
+    assert shell("new", "a.toml", "--from", "config.json").code == 0
+    found = load(shell.folder / "a.toml")
+    assert next(said for said in found.text.splitlines() if "length =" in said).startswith(line)
+    assert found.spec.workload.batch.length == (None if line.startswith("#") else LengthSpec(128))
 
 
 @pytest.mark.parametrize(

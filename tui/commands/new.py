@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 from tui import __version__
 from tui.commands import steps
@@ -18,6 +20,10 @@ from tui.errors import SaveError, UsageError, VerdictError
 from tui.project import save
 from tui.project.load import load
 
+_TOKENS = 128
+"""Of a sample of a configuration, as the child takes it where the project says none."""
+_ROOM = _TOKENS + 2
+"""Positions below which ``_TOKENS`` may not fit: some kinds keep two for padding."""
 DEMO_NAME = "demo.toml"
 
 
@@ -40,7 +46,7 @@ def new(path: Path, source: str, output: Output) -> int:
     named = source
     if source not in FAMILY_ARGS and not _of_package(source):
         named = _relative(path, source)
-    save.create(path, project_text(path.name, named))
+    save.create(path, project_text(path.name, named, **_length_of(source)))
     own = named.partition(":")[0].endswith(".py")
     lines = [f"wrote {path}: read it, set the batch and the budget, then: peakmark run {path}"]
     lines += [f"it names Python of your own ({named}): add --trust to run it"] if own else []
@@ -57,6 +63,30 @@ def new(path: Path, source: str, output: Output) -> int:
         },
     )
     return 0
+
+
+def _length_of(source: str) -> dict[str, str]:
+    """The line of the length for a configuration, so that what is measured is written where it can be changed.
+
+    A file that cannot be read is told where it is measured.
+    """
+    if not source.endswith(".json"):
+        return {}
+    try:
+        table: Any = json.loads(Path(source).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(table, dict):
+        return {}
+    said = cast(dict[str, Any], table)
+    positions = said.get("max_position_embeddings") or said.get("n_positions") or -1
+    if "image_size" in said or "num_channels" in said:
+        line = "# length = 224            # pixels a side of an image; left out: as the configuration says"
+    elif "vocab_size" not in said or not isinstance(positions, int) or 0 < positions < _ROOM:
+        line = f"# length = {_TOKENS}            # tokens a sample; left out: {_TOKENS}, or all positions where fewer"
+    else:
+        line = f"length = {_TOKENS}              # tokens a sample; memory is measured at the largest"
+    return {"length": line + "\n"}
 
 
 def _of_package(source: str) -> bool:
