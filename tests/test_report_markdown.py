@@ -20,6 +20,7 @@ from sample_project import (
     CUDA_SPEC,
     CUDA_VERIFY,
     FINGERPRINT,
+    GIB,
     PRECISION,
     PROBE,
     RESTORE,
@@ -261,6 +262,7 @@ def test_every_section_is_there_when_everything_was_measured():
     assert headings == [
         "## Operating configuration",
         "## Ledger by phase",
+        "## Readings",
         "## Candidates",
         "## Precision",
         "## Throughput and time",
@@ -277,6 +279,16 @@ def test_the_ledger_by_phase_has_the_worst_phase_first_and_in_bold():
     assert "| row | declared | **backward** | build | step |" in text
     assert "| optimizer state | 0.927 | 0.927 | 0 | 0.927 |" in text
     assert "| **= process** |  | 9.586 | n/a | 9.586 |" in text
+
+
+def test_every_reading_has_its_meaning_and_phases_have_what_they_leave():
+    text = report_markdown(GPU)
+    assert "| process | 9.586 | backward | charged | device less others |" in text
+    peak = replace(CUDA_PROBE.phases["backward"], end_requested_bytes=GIB, end_process_bytes=9 * GIB)
+    probe = replace(CUDA_PROBE, phases={**CUDA_PROBE.phases, "backward": peak}, loader_ms_median=12.0)
+    told = report_markdown(replace(GPU, measured=replace(CUDA, probe={**CUDA.probe, PROBE: probe})))
+    assert "| backward | 7.917, 1.000 | 7.918, n/a | 9.000, n/a | 9.586, 9.000 |" in told
+    assert "* loader: 12.0 ms an iteration to make its batches, not in the time" in told
 
 
 def test_the_candidates_are_bars_of_one_scale_with_the_limit_marked():
@@ -339,7 +351,7 @@ def test_text_from_outside_cannot_break_the_page():
     text = report_markdown(replace(GPU, spec=spec))
     assert text.splitlines()[0] == "# a \\| b &lt;script> 'x' # c"
     assert "* Brief: ''' ## d" in text
-    assert sum(line.startswith("## ") for line in text.splitlines()) == 10
+    assert sum(line.startswith("## ") for line in text.splitlines()) == 11
 
 
 def test_a_project_that_was_loaded_has_a_report(tmp_path):

@@ -11,7 +11,7 @@ from tui.report.figures import GIBIBYTES, MEBIBYTES
 from tui.report.json_values import explained, unexplained
 from tui.report.lines import columns
 from tui.report.text import probe_lines
-from tui.report.text_readings import clocks_text, loader_text, readings_lines, time_warnings
+from tui.report.text_readings import batches_text, clocks_text, readings_lines, time_warnings
 
 
 def test_a_reading_has_its_phase_its_second_and_its_source():
@@ -41,11 +41,11 @@ def test_readings_that_a_cpu_has_not_are_in_the_document_alone():
 
 def test_the_loader_is_told_apart_with_the_workers_that_hide_it():
     probe = replace(CPU_PROBE, loader_ms_median=434.0, step_ms_median=100.0, cpus_allowed=2)
-    assert loader_text(probe) == (
+    assert batches_text(probe) == (
         "434.0 ms an iteration to make its batches, not in the time: without workers the device waits 81.3 % of it; "
         "5 workers keep up if workers scale perfectly, but 5 workers share the 2 processors that are allowed here"
     )
-    quick = loader_text(replace(probe, loader_ms_median=10.0))
+    quick = batches_text(replace(probe, loader_ms_median=10.0))
     assert quick.endswith("waits 9.1 % of it; 1 worker keeps up if workers scale perfectly")
 
 

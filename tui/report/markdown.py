@@ -16,6 +16,7 @@ from tui.report import sentences
 from tui.report.batch_text import batch_semantics
 from tui.report.envelope import Source
 from tui.report.lines import clean
+from tui.report.markdown_readings import readings
 from tui.report.markdown_search import search
 from tui.report.markdown_text import escaped, fenced
 from tui.report.markdown_unknown import unknowns
@@ -40,6 +41,7 @@ def report_markdown(source: Source) -> str:
         [f"# {escaped(sentences.title(source.spec))}", "", *_quote(source, accepted_id, found)],
         _configuration(source, found),
         memory.by_phase(source, found),
+        readings(source, found),
         memory.candidates(source),
         search(source),
         evidence.precision(source, found),

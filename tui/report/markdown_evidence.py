@@ -11,6 +11,7 @@ from tui.report.markdown_text import escaped, table
 from tui.report.text_params import causes, params_word
 from tui.report.text_precision import gain_text, loader_text, unit_of
 from tui.report.text_probe import warnings
+from tui.report.text_readings import batches_text, clocks_text
 
 
 def precision(source: Source, found: Operating | None) -> list[str]:
@@ -67,7 +68,9 @@ def throughput(source: Source, found: Operating | None) -> list[str]:
         low, high = 1e6 / probe.samples_per_s_high, 1e6 / probe.samples_per_s_low
         span = f"{units.long_duration(low)} to {units.long_duration(high)}"
         text += f" A million samples take {span}, without validation, saving, restarts and queueing."
-    lines.append(text)
+    lines += [text, "", f"* loader: {escaped(batches_text(probe))}"]
+    if probe.device != "cpu":
+        lines.append(f"* clocks: {escaped(clocks_text(probe))}")
     lines += [f"* {escaped(one)}" for one in warnings(probe)]
     made = source.measured.precision.get(found.precision or "")
     if made:

@@ -13,7 +13,7 @@ from tui.project.model import Spec
 from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
-from tui.report.text_readings import clocks_text, loader_text, readings_lines, time_warnings
+from tui.report.text_readings import batches_text, clocks_text, readings_lines, time_warnings
 
 LABEL = 10
 OTHERS_LIMIT = 0.10
@@ -89,7 +89,7 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     )
     lines += readings_lines(probe, unit, LABEL, width)
     lines += labelled("time", _time(probe), LABEL, width)
-    lines += labelled("loader", loader_text(probe), LABEL, width)
+    lines += labelled("loader", batches_text(probe), LABEL, width)
     if probe.device != "cpu":
         lines += labelled("clocks", clocks_text(probe), LABEL, width)
     lines += labelled("rate", f"{sentences.rate(probe)} · {_tokens(probe)}", LABEL, width)

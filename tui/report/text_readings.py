@@ -36,7 +36,7 @@ def _place(one: Reading) -> str:
     return " ".join(filter(None, (one.phase, seconds)))
 
 
-def loader_text(probe: Probe) -> str:
+def batches_text(probe: Probe) -> str:
     """What making the batches takes beside the step, and how many workers hide it."""
     if probe.loader_ms_median is None or probe.step_ms_median is None:
         return "n/a: " + probe.unknown.get("loader_ms_median", "not timed")
