@@ -239,7 +239,7 @@ def test_a_length_is_taken_and_refused_beyond_the_positions(tmp_path):
         ("gpt2", {"n_layr": 3}, {}, "workload.args.n_layr is not a key of GPT2Config"),
         ("gpt2", {}, {"n_head": 3}, "GPT2LMHeadModel cannot be built: ValueError"),
         ("gpt2", {}, {"n_layer": "two"}, "refuses it"),
-        ("gpt99", {}, {}, "refuses it"),
+        ("gpt99", {}, {}, "has no model_type 'gpt99'"),
         ("gpt2", {}, {"architectures": ["GPT2Foo"]}, "architectures names GPT2Foo, which transformers"),
         ("bert", {}, {"architectures": ["BertForQuestionAnswering"]}, "whose labels cannot be made up"),
         ("whisper", {}, {}, "WhisperConfig has no model class whose inputs and labels can be made up"),

@@ -460,6 +460,18 @@ def test_a_large_model_is_counted_without_a_backward(tmp_path, monkeypatch):
     assert calls(tree) == {"": None}
 
 
+def test_a_build_that_needs_too_much_memory_even_without_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("tui.probe.confined.available_bytes", lambda: 1 << 28)
+    code = """
+def build(): return nn.Linear(4, len([bytearray(1 << 20) for _ in range(1 << 12)]))
+def batch(n): return torch.ones(n, 4)
+"""
+    with pytest.raises(
+        TaskError, match="even without its values, needs more than the 214,748,364 B of memory"
+    ):
+        counted(tmp_path, code)
+
+
 def test_a_model_that_reads_its_values_is_built_for_real_and_says_why(tmp_path):
     code = """
 def build():

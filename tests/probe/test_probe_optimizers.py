@@ -355,6 +355,14 @@ def test_a_scheduler_that_cannot_be_is_one_sentence(folder, scheduler, kind, sen
     assert hint in found.hint
 
 
+def test_a_scheduler_that_divides_by_zero_names_its_arguments(folder):
+    made = session(folder, scheduler=by("CosineAnnealingLR", T_max=0), lr=0.1)
+    with pytest.raises(TaskError) as caught:
+        made.iterate()
+    assert caught.value.sentence.startswith("CosineAnnealingLR cannot be stepped: ZeroDivisionError: ")
+    assert caught.value.hint == "correct workload.scheduler.args"
+
+
 def test_a_scheduler_that_ends_too_early_says_which_argument_to_raise(folder):
     made = session(folder, scheduler=by("OneCycleLR", max_lr=0.1, total_steps=2), lr=0.1, momentum=0.9)
     made.iterate()

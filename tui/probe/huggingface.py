@@ -141,6 +141,15 @@ def _import(shown: str) -> Any:
 def _config(transformers: Any, table: Dict[str, Any], args: Dict[str, Any], shown: str) -> Any:
     kind = table["model_type"]
     rest = {key: value for key, value in table.items() if key != "model_type"}
+    kinds = transformers.CONFIG_MAPPING
+    if kind not in kinds:
+        near = difflib.get_close_matches(str(kind), list(kinds), 1)
+        raise TaskError(
+            "workload",
+            "transformers %s has no model_type %r" % (transformers.__version__, kind),
+            where=shown,
+            hint="did you mean %s?" % near[0] if near else "correct it, or use the release that has it",
+        )
     try:
         plain = transformers.AutoConfig.for_model(kind)
         known = [*dir(plain), *plain.attribute_map]

@@ -37,6 +37,7 @@ def build(spec: Dict[str, Any], optimizer: Any, folder: str = "", key: str = KEY
     try:
         made = cls(**{**given, **args}) if given else cls(optimizer, **args)
     except (
+        ArithmeticError,
         TypeError,
         ValueError,
         RuntimeError,
@@ -102,7 +103,7 @@ def follow(scheduler: Any, times: int) -> None:
     """Step ``scheduler`` ``times`` times after an optimizer step.
 
     Raises:
-        TaskError: it has come to its end, or needs something that nobody gives it.
+        TaskError: it has come to its end, or divides by an argument of 0.
     """
     try:
         for _ in range(times):
@@ -115,3 +116,10 @@ def follow(scheduler: Any, times: int) -> None:
                 hint="raise its total_steps to the steps of the whole training",
             ) from error
         raise
+    except ArithmeticError as error:
+        raise TaskError(
+            "workload",
+            "%s cannot be stepped: %s: %s"
+            % (type(scheduler).__name__, type(error).__name__, one_line(error)),
+            hint="correct %s.args" % KEY,
+        ) from error

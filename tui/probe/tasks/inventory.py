@@ -102,15 +102,28 @@ class Counting:
         return model
 
     def _on_meta(self, unknown: Dict[str, str]) -> Optional[torch.nn.Module]:
-        """The model on the meta device; None when it cannot be built there."""
+        """The model on the meta device, held to most of the memory that is free; None: it cannot be built there.
+
+        Raises:
+            TaskError: it needs more than that all the same.
+        """
         begun = time.monotonic()
+        growth = _most_growth()
         try:
-            with torch.device("meta"):
+            with torch.device("meta"), confined.held_to(growth):
                 model = self._built()
                 quick = time.monotonic() - begun <= CHEAP_S
                 again = self._built() if quick else None
         except TaskError:
             raise
+        except MemoryError as error:
+            raise TaskError(
+                "unsupported",
+                "building the model, even without its values, needs more than {} of memory that are free here".format(
+                    "the bytes" if growth is None else "the {:,} B".format(growth)
+                ),
+                hint="check how many layers build() is given, and what else it loads",
+            ) from error
         except Exception as error:
             where = place(error, [os.path.realpath(self.plan.folder)])
             said = "%s: %s" % (type(error).__name__, one_line(error, 120))
@@ -129,8 +142,7 @@ class Counting:
         Raises:
             TaskError: it needs more than that.
         """
-        free = confined.available_bytes()
-        growth = None if free is None else free * 4 // 5
+        growth = _most_growth()
         try:
             with confined.held_to(growth):
                 return self._built()
@@ -200,6 +212,12 @@ class Counting:
             self.table["unknown"]["modules"] = "the module tree could not be written: %s" % (
                 error.strerror or error
             )
+
+
+def _most_growth() -> Optional[int]:
+    """Bytes by which this process may grow while it builds: most of those that are free; None: not known."""
+    free = confined.available_bytes()
+    return None if free is None else free * 4 // 5
 
 
 def _convert(model: torch.nn.Module, found: Holdings, dtype: torch.dtype) -> None:
