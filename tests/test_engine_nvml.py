@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from children.helpers import PLAYER, plan
 from nvml_library import GIB, gpu, play, stub_folder  # noqa: F401 - fixtures
 
-from tui.engine import host, nvml, nvml_live
+from tui.engine import child, host, nvml, nvml_live
 from tui.engine.device import INTEGRATED, refuse_if_busy, resolve
 from tui.engine.nvml_live import Look, Watched
 from tui.engine.steps.clocks import clocks_of, others_moved, own_process
@@ -212,6 +213,18 @@ async def test_looks_go_on_while_something_runs_and_end_with_it(play):  # noqa: 
     assert [one.sm_mhz for one in seen.looks[:3]] == [1980, 1900, 1755]
     await asyncio.sleep(0)
     assert len(seen.looks) == count
+
+
+async def test_a_timed_child_on_a_gpu_is_looked_at_while_it_runs_and_others_are_not(play, tmp_path):  # noqa: F811
+    play(STUB_GPU_0=gpu("GPU-1f0c"), STUB_SM="1980")
+    made = replace(plan(tmp_path, "finishes"), device="cuda:GPU-1f0c")
+    outcome = await child.measure(made, sys.executable, (), lambda event: None, boot=PLAYER)
+    assert (outcome.word, outcome.watched.looks[0].sm_mhz) == ("done", 1980)
+    assert outcome.pid not in (None, os.getpid())
+    for other in (replace(made, id="p-2", task="traced"), replace(made, id="p-3", device="cpu")):
+        other = replace(other, journal=str(tmp_path / f"{other.id}.jsonl"))
+        outcome = await child.measure(other, sys.executable, (), lambda event: None, boot=PLAYER)
+        assert (outcome.watched.looks, outcome.watched.unknown["looks"]) == ([], "no GPU was measured")
 
 
 def test_a_board_whose_library_answers_nothing_is_a_gpu_with_the_hosts_memory(

@@ -24,7 +24,7 @@ def readings(source: Source, found: Operating | None) -> list[str]:
     lines = [
         f"## Readings ({unit.name}, {probe_id})",
         "",
-        *table(["reading", "size", "read", "meaning", "source"], rows, numbers=False),
+        *table(["reading", "size", "read", "meaning", "source, or why not"], rows, numbers=False),
     ]
     ends = _ends(probe, unit)
     head = ["phase: peak, then what is left at its end", "requested", "allocated", "reserved", "process"]
@@ -32,10 +32,12 @@ def readings(source: Source, found: Operating | None) -> list[str]:
 
 
 def _reading(name: str, one: Reading, unit: Unit) -> list[str]:
+    label, meaning = name.replace("_", " "), escaped(one.meaning)
+    if one.bytes is None:
+        return [label, "n/a", "", meaning, escaped(one.unknown or "not read")]
     when = "" if one.at_s is None else f"at {one.at_s:,.1f} s"
     place = " ".join(filter(None, (one.phase, when))) or "around it"
-    told = one.source if one.bytes is not None else f"n/a: {one.unknown or 'not read'}"
-    return [name.replace("_", " "), unit.cell(one.bytes), place, escaped(one.meaning), escaped(told)]
+    return [label, unit.cell(one.bytes), place, meaning, escaped(one.source)]
 
 
 def _ends(probe: Probe, unit: Unit) -> list[list[str]]:

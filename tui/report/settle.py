@@ -5,7 +5,7 @@ from __future__ import annotations
 NOT_OF_THIS_DEVICE = "nothing: not a figure of this device"
 IS_REFERENCE = "this is the reference"
 
-_OF_THE_DEVICE = ("others", "free", "driver", "cuda", "capability")
+_OF_THE_DEVICE = ("others", "free", "driver", "cuda", "capability", "throttled", "clocks")
 """Figures that the CPU has not: the kernel shares the host's memory out among all that run."""
 
 
