@@ -61,6 +61,19 @@ def test_what_failed_elsewhere_while_traced_names_no_operator_of_the_other():
     assert found.unknown["exhausted_operator"] == "an untraced run does not see operators"
 
 
+def test_a_traced_child_that_got_further_shows_what_was_alive_where_the_other_failed():
+    there = {"alive": {"weights": 1}, "alive_modules": {"a": 1}, "alive_top": {"b": 1}}
+    traced = outcome("out-of-memory", "backward", iteration=1, **ALIVE, survived={"first.forward": there})
+    found = ended(traced, outcome("out-of-memory", "first.forward", asked_bytes=GIB))
+    assert (found.alive, found.alive_modules, found.alive_top) == ({"weights": 1}, {"a": 1}, {"b": 1})
+    assert found.alive_source == "the traced run at its peak of forward, which it survived"
+    found = ended(traced, outcome("out-of-memory", "first.step", asked_bytes=GIB))
+    assert found.alive == {"weights": 3 * GIB}
+    assert found.alive_source == (
+        "the labelled iteration; where the traced run failed (out of memory: iteration 2, backward, in mm of net.3)"
+    )
+
+
 def test_a_batch_that_ran_out_only_while_it_was_traced_is_decided_without_tracing():
     traced = outcome("out-of-memory", phase="backward", iteration=0, asked_bytes=GIB, **ALIVE)
     readings = {"process": Reading(GIB, "", ""), "others": Reading(0, "", "")}
@@ -76,7 +89,7 @@ def test_a_batch_that_ran_out_only_untraced_shows_what_the_traced_one_survived()
     found = ended(outcome("done"), outcome("out-of-memory", asked_bytes=64), worst_phase="forward",
                   phases={"forward": PhasePeak(7, rows=rows)})  # fmt: skip
     assert found.alive == rows
-    assert found.alive_source == "the traced run at its worst phase, which it survived"
+    assert found.alive_source == "the traced run at its peak of forward, which it survived"
 
 
 def test_others_are_those_that_were_there_before():

@@ -76,6 +76,9 @@ def test_a_later_iteration_keeps_the_labels_of_the_tracked_one(tmp_path):
     found = run_out(tmp_path, first=5).details  # two blocks an iteration: the fifth call is in the third
     assert (found["phase"], found["iteration"]) == ("forward", 2)
     assert found["alive_source"] == "the labelled iteration"
+    survived = found["survived"]
+    assert {"build", "first.forward", "first.backward", "first.step"} <= set(survived)
+    assert sum(survived["first.step"]["alive"].values()) == survived["first.step"]["requested_bytes"]
     moments = 2 * 2 * 4 * (64 * 256 + 256 + 256 * 64 + 64) + 8 * 4  # AdamW: two a weight, and a step a tensor
     assert found["alive"]["optimizer_state"] == moments
     assert found["alive"]["retained_activations"] == 48 * 320 * 4

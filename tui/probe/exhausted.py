@@ -26,7 +26,6 @@ from .labels import Labelled
 from .tracker import Tracker
 
 if TYPE_CHECKING:
-    from .allocations import Failure
     from .device.base import Device
     from .protocol import Plan
     from .tracing import Trace
@@ -126,7 +125,10 @@ def conclude(caught: Caught, trace: Trace, device: Device, plan: Plan) -> TaskEr
         labelled = Labelled(
             record, trace.marks, trace.registered, trace.births, tracked, trace.spans, device.workspaces()
         )
-        found.update(alive(labelled, failed), alive_source=source)
+        found.update(
+            alive(labelled, failed.event - 1), operator=failed.op.replace("aten::", ""), alive_source=source
+        )
+        found["survived"] = survived(labelled, failed.event)
         if isinstance(trace.tracker, _Failing) and trace.tracker.failed[0] == found["operator"]:
             found["module"] = trace.tracker.failed[1]
     except Exception as second:  # the failure that is told is the first one
@@ -195,16 +197,29 @@ def _begin_again(trace: Trace) -> None:
     gc.collect()
 
 
-def alive(labelled: Labelled, failed: Failure) -> Dict[str, Any]:
-    """What was alive as an allocation failed, by row, module and tensor.
+def survived(labelled: Labelled, until: int) -> Dict[str, Any]:
+    """What was alive at the peak of every phase that ended before event ``until``, by the phase's name."""
+    highest: Dict[str, Tuple[int, int]] = {}
+    for interval in labelled.intervals:
+        name = peaks.phase_name(interval)
+        if name is None or interval.last >= until:
+            continue
+        size, at = labelled.record.peak(interval.first, interval.last)
+        if size > highest.get(name, (-1, 0))[0]:
+            highest[name] = (size, interval.first - 1 if at is None else at)
+    return {name: alive(labelled, at) for name, (_, at) in highest.items()}
+
+
+def alive(labelled: Labelled, event: int) -> Dict[str, Any]:
+    """What was alive after ``event``, by row, module and tensor.
 
     Returns:
-        requested_bytes, alive {row: bytes}, alive_modules {module: bytes}, alive_top {what: bytes}, operator.
+        requested_bytes, alive {row: bytes}, alive_modules {module: bytes}, alive_top {what: bytes}.
     """
     rows: Dict[str, int] = {}
     modules: Dict[str, int] = {}
     tensors: Dict[str, Tuple[int, int]] = {}
-    for index in labelled.record.alive_after(failed.event - 1):
+    for index in labelled.record.alive_after(event):
         size = labelled.record.allocations[index].nbytes
         row = labelled.rows[index] or "unattributed"
         rows[row] = rows.get(row, 0) + size
@@ -218,7 +233,6 @@ def alive(labelled: Labelled, failed: Failure) -> Dict[str, Any]:
         "alive": _sorted(rows),
         "alive_modules": _most(modules, MODULES),
         "alive_top": _most({_counted(what, n): size for what, (n, size) in tensors.items()}, TOP),
-        "operator": failed.op.replace("aten::", ""),
     }
 
 

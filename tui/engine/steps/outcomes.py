@@ -15,7 +15,6 @@ from tui.project.load import Project
 from tui.project.measured import Probe
 
 NO_CACHE = "the CPU has no caching allocator"
-LABELS_OF_TRACED = "the traced run at its worst phase, which it survived"
 
 
 def with_outcome(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
@@ -67,26 +66,36 @@ def _exhausted(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> P
         largest_free_block_bytes=numbers.largest_free,
         free_blocks_bytes=numbers.free,
         device_free_bytes=numbers.device_free,
-        **_alive(probe, traced),
+        **_alive(probe, traced, outcomes, same),
     )
     budget = project.spec.budget
     limit = None if budget.job is None else budget.job - budget.reserve
     others = known(project.spec, probe, project.measured.probe.values())
     fits = would_fit(probe, numbers, found.word, others, limit)
-    return dataclasses.replace(
-        probe, would_fit=fits or None, unknown={**probe.unknown, **_reasons(probe, traced)}
-    )
+    probe = dataclasses.replace(probe, would_fit=fits or None)
+    return dataclasses.replace(probe, unknown={**probe.unknown, **_reasons(probe, traced)})
 
 
-def _alive(probe: Probe, traced: Mapping[str, Any]) -> dict[str, Any]:
-    """What was alive by row, module and tensor; of a traced run that went through: at its worst phase."""
+def _alive(
+    probe: Probe, traced: Mapping[str, Any], outcomes: Sequence[Outcome], same: bool
+) -> dict[str, Any]:
+    """What was alive by row, module and tensor, and where: the traced child seldom fails at the very same place."""
+    names = ("alive", "alive_modules", "alive_top")
+    source = str(traced.get("alive_source") or "") or None
+    phase = _phase(outcomes[-1], _details(outcomes[-1]))
+    survived: dict[str, Any] = traced.get("survived") or {}
+    there = survived.get(phase)
+    if not same and there:
+        source = f"the traced run at its peak of {phase.removeprefix('first.')}, which it survived"
+        return {name: dict(there[name]) for name in names} | {"alive_source": source}
     if traced.get("alive"):
-        names = ("alive", "alive_modules", "alive_top")
-        return {name: dict(traced.get(name) or {}) for name in names} | {
-            "alive_source": traced.get("alive_source")
-        }
-    if probe.worst_phase and probe.phases:
-        return {"alive": dict(probe.phases[probe.worst_phase].rows), "alive_source": LABELS_OF_TRACED}
+        if not same:
+            source = f"{source}; where the traced run failed ({_sentence(outcomes[0], traced)})"
+        return {name: dict(traced.get(name) or {}) for name in names} | {"alive_source": source}
+    worst = phase if phase in probe.phases else probe.worst_phase
+    if worst and probe.phases:
+        source = f"the traced run at its peak of {worst}, which it survived"
+        return {"alive": dict(probe.phases[worst].rows), "alive_source": source}
     return {}
 
 
