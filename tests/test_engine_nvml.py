@@ -45,6 +45,19 @@ def test_the_bindings_find_the_library_by_its_name_alone(stub_folder):  # noqa: 
     assert (ran.stdout.split(), ran.stderr) == (["GPU-1f0c", str(74 * GIB)], "")
 
 
+def test_a_retired_package_that_warns_at_its_import_is_not_heard(tmp_path):
+    """Case N07: a package of the same import name that was given up is still installed."""
+    (tmp_path / "pynvml.py").write_text(
+        "import warnings\nwarnings.warn('pynvml is deprecated', FutureWarning)\n"
+    )
+    code = "from tui.engine import nvml; nvml.inventory(); nvml.library()"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-W", "always", "-c", code], env=env, cwd=ROOT, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def test_without_a_loaded_driver_the_cpu_is_taken_and_says_why(play):  # noqa: F811
     play(STUB_FAIL="init=9")
     assert resolve("auto").unknown["cuda"] == "the NVIDIA driver is installed but not loaded"

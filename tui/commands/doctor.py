@@ -14,13 +14,16 @@ from pathlib import Path
 from tui import __version__
 from tui.commands.output import Output
 from tui.engine import device as devices
+from tui.engine import host
 from tui.errors import PeakmarkError
 from tui.probe.child import OLDEST_TORCH
 from tui.report.lines import labelled
 
 ASK = (
-    "import json, sys, torch; print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
-    "'python': sys.version.split()[0], 'available': torch.cuda.is_available()}))"
+    "import json, sys, torch; from importlib import metadata; "
+    "names = {one.metadata['Name']: one.version for one in metadata.distributions()}; "
+    "print(json.dumps({'torch': torch.__version__, 'cuda': torch.version.cuda, "
+    "'python': sys.version.split()[0], 'available': torch.cuda.is_available(), 'pynvml': names.get('pynvml')}))"
 )
 ASK_LIMIT_S = 120
 INDENT = 20
@@ -47,7 +50,7 @@ def doctor(project: Path | None, output: Output, trusted: bool = False) -> int:
         ProjectError: the project cannot be read, or names an interpreter that is not allowed.
     """
     python = _python(project, trusted)
-    lines = [_terminal(), _locale(), *_device(), *_interpreter(python)]
+    lines = [_terminal(), _locale(), _processors(), *_device(), *_interpreter(python)]
     wrong = sum(one.word == "WRONG" for one in lines)
     output.answer(
         lambda width: [
@@ -101,6 +104,16 @@ def _locale() -> Found:
     return Found("note", "locale", f"{encoding}: the app draws with ASCII only; set LANG to one with UTF-8")
 
 
+def _processors() -> Found:
+    allowed, there = host.cpus_allowed(), os.cpu_count() or 1
+    text = f"{allowed} of {there} may be used at once"
+    if allowed == there:
+        return Found("ok", "processors", text)
+    return Found(
+        "note", "processors", f"{text}, by affinity or quota: give loaders no more workers than that"
+    )
+
+
 def _device() -> list[Found]:
     try:
         device = devices.resolve("auto")
@@ -135,7 +148,15 @@ def _interpreter(python: str) -> list[Found]:
         oldest = ".".join(map(str, OLDEST_TORCH))
         return [Found("WRONG", "torch", f"{python} has {seen['torch']}; {oldest} or newer is needed")]
     lines = [Found("ok", "torch", f"{seen['torch']} in {python}, Python {seen['python']}")]
-    return lines + _mismatch(seen)
+    return [*lines, *_retired(seen.get("pynvml"), python), *_mismatch(seen)]
+
+
+def _retired(version: str | None, python: str) -> list[Found]:
+    """A package that was given up and takes the name of the one that is maintained."""
+    if version is None:
+        return []
+    told = f"retired package pynvml {version} present in {python}: torch warns of it at every start"
+    return [Found("note", "pynvml", f"{told}; uninstall pynvml and keep nvidia-ml-py")]
 
 
 def _mismatch(seen: dict[str, object]) -> list[Found]:
