@@ -245,8 +245,10 @@ class Probe(Exhaustion):
     """Tensors of one micro-batch, as they come from the host."""
     validation_batch: int | None = None
     """Samples of a validation batch where they are not ``micro_batch``."""
+    soak: bool = False
+    """Whether it was the longer confirmation of a search."""
     soaked: int = 0
-    """Timed iterations of the longer confirmation, validation included; 0: it was none."""
+    """Timed iterations of that confirmation, when it ran to its end, validation included."""
     tasks: tuple[str, ...] = ()
     """The children that it was measured with, in order: traced, timed."""
     seconds: float | None = None

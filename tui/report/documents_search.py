@@ -88,6 +88,7 @@ def _candidate(source: Source, id: str) -> Document:
         "observed_batch": known(probe.observed_batch, probe.unknown.get("observed_batch")),
         "tasks": list(probe.tasks),
         "iterations_count": probe.iterations,
+        "soak": probe.soak,
         "soaked_count": probe.soaked,
         "process_bytes": known(found.process_bytes, found.why or "not read"),
         "spare_bytes": known(found.spare_bytes, found.why or "not read"),

@@ -74,7 +74,7 @@ def candidate_word(probe: Probe) -> str:
 
 def manner(probe: Probe) -> str:
     """How it was measured and with how many timed iterations: ``fit 5``, ``full 20``, ``soak 50``."""
-    word = "soak" if probe.soaked else ("full" if "traced" in probe.tasks else "fit")
+    word = "soak" if probe.soak else ("full" if "traced" in probe.tasks else "fit")
     return f"{word} {probe.iterations or 'n/a'}"
 
 

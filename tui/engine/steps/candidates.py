@@ -98,6 +98,7 @@ def annotated(spec: Spec, probe: Probe, children: Mapping[str, Outcome], manner:
         observed_batch=observed,
         batch_bytes=table.get("batch_bytes"),
         validation_batch=manner.validation,
+        soak=manner.soak,
         soaked=probe.iterations if manner.soak and deciding.word == "done" else 0,
         tasks=tuple(children),
         seconds=round(sum((one.ended - one.started).total_seconds() for one in children.values()), 3),
@@ -108,6 +109,12 @@ def annotated(spec: Spec, probe: Probe, children: Mapping[str, Outcome], manner:
         why = f"not tested: the model got {observed:,} of {probe.micro_batch:,} samples, the data are too few"
         return replace(probe, outcome="not-tested", failure=why, soaked=0)
     return probe
+
+
+def holds(spec: Spec, timed: Outcome) -> bool:
+    """Whether a timed child that ended well stayed within budget less reserve; True without an entered budget."""
+    sizes = [one.bytes for one in timed.readings if one.name == "process" and one.bytes is not None]
+    return spec.budget.job is None or max(sizes, default=0) + spec.budget.reserve <= spec.budget.job
 
 
 def _training_process(deciding: Outcome) -> int | None:

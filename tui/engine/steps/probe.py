@@ -16,7 +16,7 @@ from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
 from tui.engine.steps import common
 from tui.engine.steps.around import device_after
-from tui.engine.steps.candidates import Candidate, Manner, annotated, too_few
+from tui.engine.steps.candidates import Candidate, Manner, annotated, holds, too_few
 from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
 from tui.engine.steps.timelines import with_timeline
