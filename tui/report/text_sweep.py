@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tui import units
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
+from tui.budget.throughput import is_faster
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
@@ -91,13 +92,25 @@ def _summary(spec: Spec, measured: Measured, probes: Sequence[Probe], project: s
     if not timed:
         return f"FITS, {every}. Speed n/a: not timed."
     best = max(timed, key=lambda one: one.samples_per_s or 0.0)
+    return f"FITS, {every}. Fastest {best.micro_batch}{_no_slower(best, timed)}."
+
+
+def _no_slower(best: Probe, timed: Sequence[Probe]) -> str:
+    """Those whose rate is the best one's as far as can be told: within 2 %, or within what the machine drifted."""
+    drift = max((abs(one.drift_ratio) for one in timed if one.drift_ratio is not None), default=0.0)
+    limit = max(1 - SAME_SPEED, drift)
+    top = best.samples_per_s or 0.0
     close = [
         str(one.micro_batch)
         for one in timed
-        if one is not best and (one.samples_per_s or 0.0) >= SAME_SPEED * (best.samples_per_s or 0.0)
+        if one is not best and top > 0 and not is_faster(top, one.samples_per_s or 0.0, limit)
     ]
-    near = f"; {' and '.join(close)} within 2 % of it" if close else ""
-    return f"FITS, {every}. Fastest {best.micro_batch}{near}."
+    if not close:
+        return ""
+    names = " and ".join(close)
+    if drift <= 1 - SAME_SPEED:
+        return f"; {names} within 2 % of it"
+    return f"; {names} within {units.percent(drift)} of it, by which times drifted: not decided"
 
 
 def _summary_of_lengths(probes: Sequence[Probe], fitting: Sequence[Probe]) -> str:
