@@ -35,6 +35,31 @@ def pair(mine: Sequence[Any], theirs: Sequence[Any]) -> List[Tuple[int, int]]:
     return pairs
 
 
+def pair_loosely(
+    mine: Sequence[Any], theirs: Sequence[Any], my_kinds: Sequence[Any], their_kinds: Sequence[Any]
+) -> List[Tuple[int, int]]:
+    """``pair``, and between two of its pairs those entries whose kinds correspond, such as another size of the same.
+
+    Sequences that have the same kinds throughout correspond one to one, whatever else of them is alike; and where
+    kinds alone pair more, as where most sizes are others, they decide.
+
+    >>> pair_loosely("aBcD", "abcd", "abcd", "abcd")
+    [(0, 0), (1, 1), (2, 2), (3, 3)]
+    """
+    by_kind = pair(my_kinds, their_kinds)
+    if len(by_kind) == len(mine) == len(theirs):
+        return by_kind
+    found = []
+    i = j = 0
+    for left, right in [*pair(mine, theirs), (len(mine), len(theirs))]:
+        if i < left and j < right:
+            found += [(i + one, j + other) for one, other in pair(my_kinds[i:left], their_kinds[j:right])]
+        if left < len(mine):
+            found.append((left, right))
+        i, j = left + 1, right + 1
+    return max(found, by_kind, key=len)
+
+
 def _step(mine: Sequence[Any], theirs: Sequence[Any], i: int, j: int) -> Optional[Tuple[int, int]]:
     """The smallest number of entries to pass over on either side until two and their successors agree."""
     for total in range(1, AHEAD + 1):

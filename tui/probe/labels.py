@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TRANSIENT = ("forward", "backward", "step", "validate")
 LOADING = "load"
 """While the workload's file is imported: tensors that it makes and keeps are the data that it draws batches from."""
+MAKING = "batch"
+"""While a batch is made on the host, which belongs to no phase of the iteration."""
 UNTRACKED = ("build", "optimizer", "step", "validate")
 """Phases whose passing blocks can be nothing but temporaries, tracked or not: no activation is kept in them."""
 
@@ -141,9 +143,12 @@ class Labelled:
                 continue
             source = model.get((interval.phase, interval.micro), [])
             born = self._born_in(interval)
-            for mine, theirs in align.pair(self._keys(born), self._keys(source)):
+            ops, other_ops = self._ops(born), self._ops(source)
+            # Where sizes depend on the data, as those of routed tokens do, the operators' order is what is the same.
+            for mine, theirs in align.pair_loosely(self._keys(born), self._keys(source), ops, other_ops):
                 index, other = born[mine], source[theirs]
-                if self.labels[index] is None:
+                same = self.record.allocations[index].nbytes == self.record.allocations[other].nbytes
+                if self.labels[index] is None and (same or ops[mine]):
                     self.labels[index] = self.labels[other]
 
     def _born_in(self, interval: Interval) -> List[int]:
@@ -156,6 +161,9 @@ class Labelled:
 
     def _keys(self, indices: List[int]) -> List[Tuple[int, str]]:
         return [(self.record.allocations[one].nbytes, self.record.allocations[one].op) for one in indices]
+
+    def _ops(self, indices: List[int]) -> List[str]:
+        return [self.record.allocations[one].op for one in indices]
 
     def _register(self, registered: Iterable[Registration]) -> None:
         for one in registered:
@@ -179,7 +187,7 @@ class Labelled:
                 return "library_workspaces"
             if self._tracked is None and interval is not None and interval.phase in TRANSIENT:
                 return self._by_phase(one, interval)
-            if interval is not None and interval.phase == LOADING:
+            if interval is not None and interval.phase in (LOADING, MAKING):
                 return "input_batch"
             if interval is None or one.died is None:
                 return "unattributed"

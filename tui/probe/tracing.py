@@ -9,17 +9,14 @@ import torch
 
 from . import optimizers
 from .iteration import tensors_of
-from .labels import Registration
-from .tracker import Tracker, stored
+from .labels import MAKING, Registration
+from .tracker import Tracker, storages
 
 if TYPE_CHECKING:
     from .device.base import Recorder
     from .labels import Birth, Mark
     from .reporter import Reporter
     from .session import Session
-
-MAKING = "batch"
-"""A mark, not a phase: a batch is being made on the host, which belongs to no phase of the iteration."""
 
 
 class Trace:
@@ -56,14 +53,14 @@ class Trace:
         self._register((("", one) for one in tensors), row)
 
     def _register(self, named: Iterable[Tuple[str, torch.Tensor]], row: str) -> None:
-        now, seen = time.time_ns(), {0}
+        now, seen = time.time_ns(), set()
         for name, tensor in named:
-            local, address = stored(tensor)
-            if address not in seen:
-                seen.add(address)
-                module = name.rpartition(".")[0] or (self._root if name else "")
-                shape, dtype = tuple(local.shape), str(local.dtype)[6:]
-                self.registered.append(Registration(now, address, row, name, module, shape, dtype))
+            module = name.rpartition(".")[0] or (self._root if name else "")
+            for address, part in storages([tensor]):
+                if address not in seen:
+                    seen.add(address)
+                    shape, dtype = tuple(part.shape), str(part.dtype)[6:]
+                    self.registered.append(Registration(now, address, row, name, module, shape, dtype))
 
     @property
     def _root(self) -> str:

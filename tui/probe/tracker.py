@@ -91,9 +91,11 @@ class Tracker(TorchDispatchMode):
             fresh = self._aliases[func] = not any(one.alias_info is not None for one in func._schema.returns)
         name = func._schema.name.partition("::")[2]
         row = self._row(name, args)
-        if fresh:
+        # A view of a sparse tensor, such as its transpose, has components of its own.
+        if fresh or (isinstance(out, torch.Tensor) and out.layout != torch.strided):
             for tensor in _tensors(out):
-                self._born(tensor, row, name)
+                for part in parts(tensor):
+                    self._born(part, row, name)
         if row == "step_temporaries" and name.startswith(LOSS_OPERATORS) and args:
             # The logits were made before it was known what they are for: say it again, the surer label wins.
             for tensor in _tensors(args[0]):
@@ -139,6 +141,32 @@ def _address(tensor: torch.Tensor) -> int:
         return 0  # sparse, nested or wrapper tensors have no storage of their own
 
 
+PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def parts(tensor: torch.Tensor) -> List[torch.Tensor]:
+    """The dense tensors that hold what it holds: itself, a sparse one's components, a wrapper's inner ones.
+
+    A DTensor's is its local part.
+    """
+    if tensor.layout != torch.strided:
+        return [getattr(tensor, name)() for name in PARTS.get(tensor.layout, ())]
+    if type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return [tensor]
+    if (local := getattr(tensor, "_local_tensor", None)) is not None:
+        return [local]
+    flat = getattr(tensor, "__tensor_flatten__", None)
+    if flat is not None and not _address(tensor):
+        return [part for name in flat()[0] for part in parts(getattr(tensor, name))]
+    return [tensor]
+
+
 def _sequence() -> int:
     try:
         return torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]
@@ -154,17 +182,12 @@ def _node() -> Optional[int]:
         return None
 
 
-def stored(tensor: torch.Tensor) -> Tuple[torch.Tensor, int]:
-    """(the tensor, a DTensor's local part; the address of its storage, 0 without one)."""
-    local = getattr(tensor, "_local_tensor", tensor)
-    return local, _address(local)
-
-
 def storages(tensors: Iterable[torch.Tensor]) -> List[Tuple[int, torch.Tensor]]:
-    """(address, tensor) of each different storage among ``tensors``, DTensors by their local part."""
+    """(address, dense tensor) of each different storage among the ``parts`` of ``tensors``."""
     seen = {}
     for tensor in tensors:
-        local, address = stored(tensor)
-        if address:
-            seen.setdefault(address, local)
+        for part in parts(tensor):
+            address = _address(part)
+            if address:
+                seen.setdefault(address, part)
     return list(seen.items())
