@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tui.budget.ledger import Ledger, ledger, probe_verdict
-from tui.project.measured import Probe, Setting
+from tui.project.measured import Setting
 from tui.report.conditions import assumptions, environment_facts
+from tui.report.documents_exhausted import exhausted_document
 from tui.report.documents_readings import phases, readings, timing
 from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, known
@@ -104,7 +105,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
         "assumptions": assumptions(source.spec, probe),
         "loss_first": known(probe.loss_first, probe.unknown.get("loss_first")),
         "loss_last": known(probe.loss_last, probe.unknown.get("loss_last")),
-        "out_of_memory": _out_of_memory(probe),
+        "out_of_memory": exhausted_document(probe),
         "failure": probe.failure,
     }
     if len(chosen) > 1:
@@ -170,16 +171,6 @@ def _memory(source: Source, probe_id: str) -> Document:
         "rows": [_row(found, row.key) for row in found.rows],
         "readings": readings(probe),
         "phases": phases(probe),
-    }
-
-
-def _out_of_memory(probe: Probe) -> Document | Missing:
-    if probe.outcome != "out-of-memory":
-        return Missing("it did not run out of memory")
-    return {
-        "asked_bytes": known(probe.asked_bytes, probe.unknown.get("asked_bytes")),
-        "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
-        "alive": [{"row": key, "bytes": size} for key, size in probe.alive.items()],
     }
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from tui import units
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
-from tui.budget.rows import row_name
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
+from tui.report.text_exhausted import exhausted_lines, remedy
 from tui.report.text_readings import batches_text, clocks_text, readings_lines, time_warnings
 
 LABEL = 10
@@ -81,13 +81,7 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     probe = measured.probe[probe_id]
     unit = probe_unit(probe)
     lines = _head(spec, measured, probe_id, width)
-    lines += labelled(
-        "memory",
-        f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase}; process at its most)",
-        LABEL,
-        width,
-    )
-    lines += readings_lines(probe, unit, LABEL, width)
+    lines += memory_lines(probe, unit, width)
     lines += labelled("time", _time(probe), LABEL, width)
     lines += labelled("loader", batches_text(probe), LABEL, width)
     if probe.device != "cpu":
@@ -102,6 +96,12 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     verdict = probe_verdict(spec, probe)
     following = " Next: peakmark precision " + project if verdict.word == "FITS" else ""
     return [*lines, *closing(sentences.verdict(verdict, unit) + f" Saved in {project}.{following}", width)]
+
+
+def memory_lines(probe: Probe, unit: Unit, width: int) -> list[str]:
+    """The totals of the worst phase, and the readings around them."""
+    text = f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase}; process at its most)"
+    return [*labelled("memory", text, LABEL, width), *readings_lines(probe, unit, LABEL, width)]
 
 
 def _memory(probe: Probe, unit: Unit) -> str:
@@ -171,24 +171,18 @@ def _ended(spec: Spec, measured: Measured, probe_id: str, project: str, width: i
     probe = measured.probe[probe_id]
     unit = probe_unit(probe)
     lines = _head(spec, measured, probe_id, width)
-    if probe.asked_bytes is not None:
-        lines += labelled("asked", f"{unit.text(probe.asked_bytes)} ({probe.asked_bytes:,} B)", LABEL, width)
-    if probe.limit_bytes is not None:
-        lines += labelled(
-            "cap", f"{unit.text(probe.limit_bytes)}, what the process was held to", LABEL, width
-        )
-    alive = {key: size for key, size in probe.alive.items() if size}
-    if alive:
-        ordered = sorted(alive.items(), key=lambda item: -item[1])
-        names = [f"{_label(key)} {unit.text(size)}" for key, size in ordered]
-        total = f" ({unit.text(sum(alive.values()))} requested)"
-        lines += labelled("alive", " · ".join(names) + total, LABEL, width)
-    if probe.step_ms_median is not None:
+    if probe.outcome == "out-of-memory":
+        lines += exhausted_lines(probe, unit, LABEL, width)
+    elif probe.phases:
+        lines += memory_lines(probe, unit, width)
+    if probe.step_ms_median is not None or (probe.phases and probe.outcome != "out-of-memory"):
         lines += labelled("time", _time(probe), LABEL, width)
     verdict = probe_verdict(spec, probe)
     lines += closing(sentences.verdict(verdict, unit), width)
-    if probe.outcome == "out-of-memory" and (tried := _to_try(spec, measured, probe, unit, project)):
-        lines += closing(tried, width)
+    if probe.outcome == "out-of-memory":
+        tried = [remedy(probe, measured.environment.get(probe.environment))]
+        tried.append(_to_try(spec, measured, probe, unit, project))
+        lines += closing(" ".join(filter(None, tried)), width) if any(tried) else []
     return lines
 
 
@@ -202,10 +196,3 @@ def _to_try(spec: Spec, measured: Measured, probe: Probe, unit: Unit, project: s
         return ""
     same = f"micro {micro} x accumulate {total // micro}, the same global batch"
     return f"Try {same}. Next: peakmark probe {project} --batch {micro}"
-
-
-def _label(key: str) -> str:
-    try:
-        return row_name(key).label
-    except KeyError:
-        return key.replace("_", " ")
