@@ -47,6 +47,10 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.  ``peakmark PROJECT`` opens the app."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if None in (sys.stdout, sys.stderr):
+        from tui.commands.output import stand_in
+
+        stand_in()
     given: argparse.Namespace | None = None
     try:
         given = _parse(words)

@@ -34,6 +34,19 @@ def test_every_command_has_help(command, capsys):
     assert "--json" in capsys.readouterr().out
 
 
+def test_closed_streams_are_no_obstacle(shell: Shell):
+    shell.write(TINY)
+    command = '"$0" -m tui ledger "$1" >&- 2>&-'
+    ran = subprocess.run(
+        ["sh", "-c", command, sys.executable, str(shell.folder / "tiny.toml")],
+        cwd=ROOT,
+        env={**os.environ, **shell.environment},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert ran.returncode == main(["ledger", str(shell.folder / "tiny.toml")])
+
+
 def test_version_is_one_line(shell: Shell):
     done = shell("--version")
     assert (done.code, done.out, done.err) == (0, "peakmark 0.1.0\n", "")

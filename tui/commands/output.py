@@ -74,6 +74,17 @@ class Output:
         return to_ascii(text) if self.ascii or not _speaks_utf8(stream) else text
 
 
+def stand_in() -> None:
+    """Lead streams that were closed before we began (``>&-``) nowhere; no file of ours may take their place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # becomes the lowest number that is free, which is this one
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  kept to the end
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def width() -> int:
     """Columns to print in: the terminal's, 80 when stdout is none."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
