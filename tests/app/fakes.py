@@ -221,6 +221,8 @@ async def settle(app: PeakmarkApp, pilot) -> str:
     """Everything that is at hand is taken in and drawn; the text of the screen."""
     for _ in range(4):
         await pilot.pause()
+        while app.catching_up:
+            await pilot.pause()
     app.screen.redraw()
     await pilot.pause()
     return app.screen.shown()

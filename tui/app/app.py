@@ -6,6 +6,7 @@ after a run comes from the project file alone.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable
@@ -118,10 +119,11 @@ class PeakmarkApp(RunningApp):
             raise UsageError(f"there is no theme {name}", hint=f"themes are {', '.join(sorted(themes))}")
         self.theme = name
 
-    def _take(self, project: Any) -> None:
+    def _take(self, project: Any, stamp: object = None) -> None:
+        """Show ``project``; ``stamp`` is that of the file before it was read."""
         self.project = project
         self._fingerprint = self.source.fingerprint(project)
-        self._stamp = self.source.stamp(project.path)
+        self._stamp = self.source.stamp(project.path) if stamp is None else stamp
         self._preview = None
 
     # --- lifecycle
@@ -202,6 +204,23 @@ class PeakmarkApp(RunningApp):
             self._take(self.source.load(self.project.path))
         except PeakmarkError as error:
             self.message = error.sentence()
+        self.changed()
+
+    async def catch_up(self) -> None:
+        """As ``reload``, if the file was written again; in a thread, so that keys are answered meanwhile."""
+        path = self.project.path
+        while (stamp := self.source.stamp(path)) != self._stamp:
+            self.catching_up = True
+            try:
+                project = await asyncio.to_thread(self.source.load, path)
+            except PeakmarkError as error:
+                self.message = error.sentence()
+                break
+            finally:
+                self.catching_up = False
+            if self.source.stamp(path) == stamp:
+                self._take(project, stamp)
+                break
         self.changed()
 
     def saved(self, project: Any) -> None:

@@ -23,6 +23,13 @@ from tui.probe import protocol
 TICKS_PER_S = 4
 """Live traces are drawn this often at most; everything else once a second."""
 
+_SAVED = (
+    protocol.MeasurementStarted,
+    protocol.MeasurementEnded,
+    protocol.Planned,
+    protocol.StepEnded,
+)
+"""Events after which the project may hold something new."""
 _NEED_VERIFY = ("ledger", "probe", "precision", "restore")
 
 
@@ -46,6 +53,8 @@ class RunningApp(App[None]):
         self.goes_along = False
         """Whether the app shows each step of the run as it begins."""
         self.message = ""
+        self.catching_up = False
+        """Whether the project is being read again in a thread."""
         self._put_away = False
         """The user does not want to hear of a run that others started."""
         self._run: Any = None
@@ -68,6 +77,10 @@ class RunningApp(App[None]):
 
     def reload(self) -> None:
         """Read the project again."""
+        raise NotImplementedError
+
+    async def catch_up(self) -> None:
+        """Read the project again in a thread, if it was written again."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
@@ -241,18 +254,18 @@ class RunningApp(App[None]):
             async with aclosing(self.source.follow(run)) as events:
                 async for seen in events:
                     if live.apply(seen.event):
-                        self._go_along(seen.event)
+                        await self._go_along(seen.event)
         except (PeakmarkError, OSError) as error:
             failure = f"the run can no longer be watched: {error}"
         finally:
             self._clock(False)
             self.live = self._run = None
         self.message = failure or (live.failure if live.code else "")
-        self.reload()
+        await self.catch_up()
 
-    def _go_along(self, event: Any) -> None:
-        if isinstance(event, protocol.MeasurementEnded | protocol.StepEnded):
-            self.reload()
+    async def _go_along(self, event: Any) -> None:
+        if isinstance(event, _SAVED):
+            await self.catch_up()
         if isinstance(event, protocol.StepStarted) and self._stands_on(event.step):
             self.switch_mode(screen_of(event.step))
         self.changed()

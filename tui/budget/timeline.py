@@ -5,6 +5,7 @@ Everything is exact: a sum over storages is the ``requested`` of that instant.  
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -108,19 +109,16 @@ def series(timeline: Timeline, points: int) -> list[tuple[int, dict[str, int]]]:
 
 def _rows_at(timeline: Timeline, places: Sequence[int]) -> list[tuple[int, dict[str, int]]]:
     """Rows at each of the ascending ``places`` (event + 1)."""
-    changes: dict[int, Counter[str]] = {}
+    changes = [Counter[str]() for _ in range(len(places) + 1)]
     for one in timeline.storages:
-        changes.setdefault(one.born + 1, Counter())[one.row] += one.bytes
+        changes[bisect_left(places, one.born + 1)][one.row] += one.bytes
         if one.died is not None:
-            changes.setdefault(one.died + 1, Counter())[one.row] -= one.bytes
+            changes[bisect_left(places, one.died + 1)][one.row] -= one.bytes
     level: dict[str, int] = dict.fromkeys(REQUESTED_ROWS, 0)
     found: list[tuple[int, dict[str, int]]] = []
-    done = 0
-    for place in places:
-        for step in range(done, place + 1):
-            for row, size in changes.get(step, Counter[str]()).items():
-                level[row] += size
-        done = place + 1
+    for place, change in zip(places, changes, strict=False):
+        for row, size in change.items():
+            level[row] += size
         found.append((place - 1, {row: size for row, size in level.items() if size}))
     return found
 

@@ -15,6 +15,7 @@ from textual.binding import Binding, BindingType
 from tui.app.line_edit import LineEdit
 from tui.app.page import Scene
 from tui.app.probe_state import ProbeState
+from tui.app.quiet import uncollected
 from tui.app.screens.step import StepScreen
 from tui.errors import PeakmarkError
 
@@ -96,7 +97,8 @@ class ProbeScreen(StepScreen):
             from tui.app.views import canvas
 
             canvas.warm()
-            return course_of(self.peakmark.source.timeline(name))
+            with uncollected():
+                return course_of(self.peakmark.source.timeline(name))
 
         try:
             made: Course | str = await asyncio.to_thread(make)

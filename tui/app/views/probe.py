@@ -94,13 +94,13 @@ def _of_project(
         keys = (("v", "chart"), *keys) if isinstance(state.course, Course) else keys
     elif probe.outcome == "out-of-memory":
         body = probe_memory.out_of_memory(probe, width, scale)
-        keys = (*keys, ("o", "output"))
+        keys = (*keys[:2], ("o", "output"), *keys[2:])
     else:
         body = (*_failure(probe, width), *probe_run.sections(probe, width, scale, meanings=state.meanings))
         if height > 30 and probe.phases:
             phases = probe_memory.phases(probe, width, scale)[0].rows
             body = (*body, Section("phases, each at its own peak", phases))
-        keys = (*keys, ("d", "meanings"), ("o", "output"))
+        keys = (*keys[:2], ("o", "output"), ("d", "meanings"), *keys[2:])
     told = line((f" {_cancelled(scene, cursor, key)}{described(key, probe)}", "dim"))
     shown = _answer(scene, probe, width)
     if cursor.pane == BATCHES:

@@ -89,7 +89,7 @@ def _peak_line(drawn: _Drawn, width: int) -> Row:
 
 
 def _canvas(drawn: _Drawn, height: int) -> list[Row]:
-    top = max(1, drawn.course.peak_bytes)
+    top = max(1, drawn.course.peak_bytes, *(point.total for point in drawn.course.points))
     heights = tuple(
         _cells(kinds(point.rows), point.total, top, height) for point in columns(drawn.course, drawn.width)
     )
