@@ -53,6 +53,8 @@ async def measure(
         # Tracing needs memory of its own: the child without it decides whether it was that alone.
         if outcome.word != "done" and (task, outcome.word) != ("traced", "out-of-memory"):
             break
+        if manner.soak and task == "timed" and not holds(project.spec, outcome):
+            break  # a smaller one follows, whose rows are worth tracing
     children = _decisive(children, manner)
     last = children.get("timed") or children["traced"]
     told = manner.several and too_few(last) is not None
