@@ -10,6 +10,7 @@ from tui.report.documents_measured import probe_document
 from tui.report.envelope import Source
 from tui.report.figures import GIBIBYTES
 from tui.report.json_values import Missing, explained, unexplained
+from tui.report.markdown import report_markdown
 from tui.report.text import probe_lines
 from tui.report.text_exhausted import exhausted_lines, remedy
 
@@ -120,3 +121,19 @@ def test_a_loss_that_is_not_finite_keeps_its_memory_figures_and_says_why_there_a
     assert memory in lines
     assert "time      n/a: the loss is not finite" in lines
     assert " ".join(line.strip() for line in lines).endswith(f"UNKNOWN: {why}.")
+
+
+def test_the_report_has_a_row_for_each_batch_that_ran_out_and_says_why():
+    again = replace(OUT, micro_batch=128)
+    source = Source(
+        CUDA_SPEC, replace(CUDA, probe={PROBE: CUDA_PROBE, "p-1": OUT, "p-2": again}), "g", FINGERPRINT
+    )
+    text = report_markdown(source)
+    rows = text.split("## Out of memory\n")[1].split("\n## ")[0].splitlines()
+    assert [row.split(" | ")[0] for row in rows[3:] if row] == [
+        "| 64 x 4, length 1024",
+        "| 128 x 4, length 1024",
+    ]
+    assert "FRAGMENTATION: 11.000 GiB of the cache is free" in rows[3]
+    assert "step temporaries 46.000 GiB, weights 1.000 GiB; most of it by head, h.0, h.1, h.2" in rows[3]
+    assert "## Out of memory" not in report_markdown(Source(CUDA_SPEC, CUDA, "g", FINGERPRINT))

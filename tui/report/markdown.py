@@ -16,6 +16,7 @@ from tui.report import sentences
 from tui.report.batch_text import batch_semantics
 from tui.report.envelope import Source
 from tui.report.lines import clean
+from tui.report.markdown_exhausted import exhausted
 from tui.report.markdown_readings import readings
 from tui.report.markdown_search import search
 from tui.report.markdown_text import escaped, fenced
@@ -43,6 +44,7 @@ def report_markdown(source: Source) -> str:
         memory.by_phase(source, found),
         readings(source, found),
         memory.candidates(source),
+        exhausted(source),
         search(source),
         evidence.precision(source, found),
         evidence.throughput(source, found),
