@@ -12,6 +12,7 @@ from torch import nn
 from tui.probe import families, inventory
 from tui.probe.faults import TaskError
 from tui.probe.identity import holdings
+from tui.probe.tracker import Tracker
 
 
 def four_bit(shape, device="cpu", block=64, nested=False):
@@ -251,3 +252,11 @@ def test_weights_under_names_of_their_own_count_as_what_they_stand_for(
     assert (found["unique_parameters"], found["packed_parameters"]) == (elements + 4, elements)
     assert (found["packed_payload_bytes"], found["packed_metadata_bytes"]) == (payload, metadata)
     assert found["dtypes"] == {dtype: elements, "float32": 4}
+
+
+def test_a_model_of_tensor_subclasses_can_be_tracked():
+    model = nn.Linear(64, 8)
+    model.weight = nn.Parameter(packed_4_bit(), requires_grad=False)
+    held = [model.weight.qdata, model.weight.scale, model.weight.zero_point, model.bias]
+    addresses = {one.untyped_storage().data_ptr() for one in held}
+    assert Tracker(model)._weights == addresses

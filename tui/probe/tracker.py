@@ -48,7 +48,7 @@ class Tracker(TorchDispatchMode):
         self.spans = []
         self.phase = ""
         self._names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
-        self._weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+        self._weights = {address for address, _ in storages(model.parameters())}
         self._stack = []
         self._module_of_sequence = {}
         self._hooks = []
