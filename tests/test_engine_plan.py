@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from project_samples import USER
 
+from tui.engine.device import Device
 from tui.engine.steps import common
 from tui.probe.protocol import Plan
 from tui.project.load import parse
@@ -19,9 +20,12 @@ TEXT = USER.replace("[workload.batch]", 'frozen = ["wte.*", "*.bias"]\n\n[worklo
 SCHEDULER = {"name": "torch.optim.lr_scheduler.StepLR", "args": {"step_size": 3}, "steps": 2}
 
 
-def plan(task, text=TEXT, **more):
+def plan(task, text=TEXT, device=None, **more):
     context = SimpleNamespace(
-        device=None, journal_path=lambda id: Path(f"{id}.jsonl"), options=SimpleNamespace(nice=10)
+        device=device,
+        device_now=lambda: device,
+        journal_path=lambda id: Path(f"{id}.jsonl"),
+        options=SimpleNamespace(nice=10),
     )
     made = common.plan(context, parse(Path("gpt.toml"), text.encode()), task, **more)
     return Plan.load(made.dump())  # as the child reads it
@@ -49,3 +53,10 @@ def test_a_spec_that_says_none_of_it_asks_for_none():
         "micro-batch",
         {"scheduler": None},
     )
+
+
+def test_a_child_that_is_held_to_a_limit_on_a_gpu_is_told_what_was_free():
+    device = Device("cuda", "GPU-1f0c", "H100", 80 << 30, free_bytes=60 << 30)
+    assert plan("timed", device=device, limit_bytes=20 << 30).extra["free_bytes"] == 60 << 30
+    assert "free_bytes" not in plan("timed", device=device).extra
+    assert "free_bytes" not in plan("timed", limit_bytes=20 << 30).extra

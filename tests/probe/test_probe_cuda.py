@@ -168,6 +168,9 @@ class FakeCuda:
     def host_memory_stats(self):
         return self.pinned
 
+    def memory_reserved(self, index):
+        return self.now["reserved"]
+
     def max_memory_reserved(self, index):
         return self.peaks["reserved"]
 
@@ -274,6 +277,15 @@ def test_the_limit_is_a_share_of_the_whole_device_and_never_above_it(fake):
     assert fake.fraction == 0.25
     device.limit(79 * GIB, 2 * GIB)
     assert fake.fraction == 1.0
+
+
+def test_the_cap_leaves_room_for_the_context_which_is_no_memory_of_the_allocator(fake):
+    device = open_device("cuda")  # 60 of 80 GiB are free, 2 MiB are reserved
+    context = 600 * MIB
+    assert device.limit(20 * GIB, 0, 60 * GIB + context + 2 * MIB) == 20 * GIB - context
+    assert fake.fraction == (20 * GIB - context) / (80 * GIB)
+    # What is no context, because others came or went meanwhile, changes nothing.
+    assert device.limit(20 * GIB, 0, 70 * GIB) == device.limit(20 * GIB, 0, 50 * GIB) == 20 * GIB
 
 
 def test_the_stopwatch_reads_events_that_were_passed_and_waits_once(fake):

@@ -327,6 +327,7 @@ class Plan:
     ``extra`` holds "scheduler" (None or {"name", "args", "steps"}) and what one task needs alone (checkpoint path,
     gradient reference, ...); inventory: "placement" {"ranks", "strategy"}, "backward" (one real backward if the
     model is small); timed: "validation_batches" and "validation_micro" (1 of the micro-batch's size where absent).
+    Under a limit on a GPU it holds "free_bytes", what the GPU had left just before.
     """
 
     id: str

@@ -78,6 +78,9 @@ def plan(
     name = "cpu" if device is None or device.kind == "cpu" else f"cuda:{device.id}"
     fields: dict[str, Any] = {"precision": spec.precision.use, "device": name, **more}
     fields["extra"] = _extra(spec, task) | fields.get("extra", {})
+    if device is not None and device.kind == "cuda" and fields.get("limit_bytes") is not None:
+        now = context.device_now()
+        fields["extra"]["free_bytes"] = now.free_bytes if now is not None else None
     return Plan(
         id=id,
         task=task,

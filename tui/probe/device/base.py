@@ -82,8 +82,11 @@ class Device:
         """A new recorder of allocation events: ``start()``, then ``stop()`` gives an ``allocations.Record``."""
         raise NotImplementedError
 
-    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
-        """Hold this process to ``nbytes`` in all, plus ``slack``; returns what was set, or None with no limit."""
+    def limit(self, nbytes: int, slack: int = 0, free_before: Optional[int] = None) -> Optional[int]:
+        """Hold this process to ``nbytes`` in all, plus ``slack``; returns what was set, or None with no limit.
+
+        ``free_before``: bytes that the device had left just before this process began, where that is known.
+        """
         raise NotImplementedError
 
     def workspaces(self) -> FrozenSet[int]:

@@ -105,7 +105,7 @@ class CpuDevice(Device):
 
         return CpuRecorder()
 
-    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
+    def limit(self, nbytes: int, slack: int = 0, free_before: Optional[int] = None) -> Optional[int]:
         """Hold the process's resident memory to ``nbytes`` by limiting how far its data may still grow.
 
         Untouched pages count too, so the limit is reached a little early, never late.

@@ -28,6 +28,9 @@ MEANING = {
     "pinned": "main memory that torch has locked for copies to the device, cached blocks included",
 }
 
+MOST_CONTEXT = 2 * 2**30
+"""More than the largest context known of, 1.8 GiB with every kernel loaded at once."""
+
 STATISTICS = (
     ("requested", "requested_bytes.all"),
     ("tensor_allocated", "allocated_bytes.all"),
@@ -157,11 +160,21 @@ class CudaDevice(Device):
 
         return CudaRecorder(self.index)
 
-    def limit(self, nbytes: int, slack: int = 0) -> Optional[int]:
-        """Cap the allocator, so that this process cannot take memory from other people's jobs."""
-        _, total = torch.cuda.mem_get_info(self.index)
-        torch.cuda.set_per_process_memory_fraction(min(1.0, (nbytes + slack) / total), self.index)
-        return nbytes
+    def limit(self, nbytes: int, slack: int = 0, free_before: Optional[int] = None) -> Optional[int]:
+        """Cap the allocator, so that this process cannot take memory from other people's jobs.
+
+        The context and kernels are the process's too but not the allocator's: the cap is less by what the device
+        lost since ``free_before``, unless that is more than a context is, because others came meanwhile.
+        """
+        free, total = torch.cuda.mem_get_info(self.index)
+        outside = 0
+        if free_before is not None:
+            outside = free_before - free - torch.cuda.memory_reserved(self.index)
+        if not 0 <= outside <= min(MOST_CONTEXT, nbytes // 2):
+            outside = 0
+        cap = nbytes + slack - outside
+        torch.cuda.set_per_process_memory_fraction(min(1.0, cap / total), self.index)
+        return cap
 
     def workspaces(self) -> FrozenSet[int]:
         """cuBLAS's, one a handle and stream, as the environment or the GPU's generation sets them; cuBLASLt's.

@@ -87,7 +87,7 @@ def run(plan: Plan, report: Reporter) -> None:
     device = devices.open_device(plan.device)
     watch = exhaustion.watch(device)
     if plan.limit_bytes is not None:
-        device.limit(plan.limit_bytes)
+        device.limit(plan.limit_bytes, 0, plan.extra.get("free_bytes"))
     _, caught = attempt(partial(_measure, plan, report, device), watch, plan)
     if caught is not None:
         device.lift_limit()

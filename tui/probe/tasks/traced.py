@@ -37,7 +37,7 @@ def run(plan: Plan, report: Reporter) -> None:
     watch = exhaustion.watch(device, recorded=True)
     if plan.limit_bytes is not None:
         slack = RECORDER_SLACK if device.kind == "cpu" else 0  # the history of a GPU is kept on the host
-        device.limit(plan.limit_bytes, slack)
+        device.limit(plan.limit_bytes, slack, plan.extra.get("free_bytes"))
         trace.limit_bytes = plan.limit_bytes + slack
     _, caught = exhausted.attempt(
         partial(_record, plan, report, trace), watch, plan, partial(exhausted.register_unfinished, trace)
