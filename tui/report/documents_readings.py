@@ -21,6 +21,7 @@ TIMES = (
     "drift_ratio",
 )
 AROUND = "read around the measuring process, not in it"
+RECORDED = "the instant of a peak in a record, which is not timed"
 NO_END = "only the peak is known in this phase"
 
 
@@ -34,7 +35,7 @@ def readings(probe: Probe | None) -> list[Document]:
             "bytes": known(one.bytes, one.unknown),
             "source": one.source,
             "at": one.phase,
-            "at_s": known(one.at_s, one.unknown or AROUND),
+            "at_s": known(one.at_s, one.unknown or (RECORDED if one.phase else AROUND)),
             "meaning": one.meaning,
         }
         for name, one in probe.readings.items()
