@@ -43,6 +43,13 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see: {self.prog} --help")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As always, but a command refuses what it does not know itself, so that its own help is named."""
+        found, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return found, left
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.  ``peakmark PROJECT`` opens the app."""

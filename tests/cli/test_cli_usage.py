@@ -58,7 +58,7 @@ def test_version_is_one_line(shell: Shell):
         (("prob", "x.toml"), "prob is neither a command nor a project file; did you mean probe?"),
         (("frobnicate",), "frobnicate is neither a command nor a project file; see: peakmark --help"),
         (("probe",), "the following arguments are required: project; see: peakmark probe --help"),
-        (("probe", "x.toml", "--bach", "1"), "unrecognized arguments: --bach 1; see: peakmark --help"),
+        (("probe", "x.toml", "--bach", "1"), "unrecognized arguments: --bach 1; see: peakmark probe --help"),
         (("probe", "x.toml", "--batch", "0"), "argument --batch: must be a whole number, 1 or more, got '0'"),
         (("probe", "x.toml", "--batch", "²"), "argument --batch: must be a whole number, 1 or more, got '²'"),
         (("probe", "x.toml", "--nice", "20"), "argument --nice: must be a whole number, 0 to 19, got '20'"),
