@@ -2,7 +2,8 @@
 
 ``python tests/bench/event_loop_gap.py [SECONDS [NICE]]``: the app runs in a pseudo-terminal of 80 x 24 over a project
 with 50 probes and a timeline of 200,000 storages, watches a paced run, and is driven by keys while busy loops
-take two cores.  Prints the longest and the 99th-percentile gap of the event loop, and key to paint.
+take two cores.  Prints the longest and the 99th-percentile gap of the event loop, and key to paint; and the gaps
+of an event loop that does nothing at the same time, for a machine that others use too.
 """
 
 from __future__ import annotations
@@ -142,6 +143,22 @@ def busy(stop: float, nice: int) -> None:
         sum(range(10_000))
 
 
+def bare(stop: float, results: object) -> None:
+    """The same looks from an event loop that does nothing else: what the machine itself makes of it."""
+    import asyncio
+
+    async def look() -> list[float]:
+        found, last = [], time.perf_counter()
+        while time.time() < stop:
+            await asyncio.sleep(TICK_S)
+            now = time.perf_counter()
+            found.append(1000 * (now - last - TICK_S))
+            last = now
+        return found
+
+    results.put(asyncio.run(look()))
+
+
 KEYS = (
     "\t",
     "\x1b[C",
@@ -187,12 +204,15 @@ def main() -> None:
             terminal.press("r")
             stop = time.time() + seconds
             loops = [multiprocessing.Process(target=busy, args=(stop, nice)) for _ in range(BUSY)]
+            control = multiprocessing.Queue()
+            loops.append(multiprocessing.Process(target=bare, args=(stop, control)))
             for one in loops:
                 one.start()
             begun, answered = time.time(), []
             while time.time() < stop - 1:
                 answered += [one for key in KEYS if (one := to_paint(terminal, key)) is not None]
             ended = time.time()
+            idle = sorted(control.get())
             for one in loops:
                 one.join()
             terminal.press("q")
@@ -201,6 +221,8 @@ def main() -> None:
             terminal.end(20)
         seen = [one for one in json.loads(gaps.read_text()) if begun <= one[0] <= ended]
     tell(seen, ended - begun)
+    p99 = idle[int(0.99 * len(idle))]
+    print(f"an event loop that does nothing, at the same time: longest {idle[-1]:.1f} ms, p99 {p99:.1f}")
     answered.sort()
     print(
         f"key to paint, {len(answered)} keys: p50 {1000 * statistics.median(answered):.0f} ms, "

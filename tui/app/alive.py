@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 VIEWS = ("module", "category", "tensor")
 ORDERS = ("bytes", "count", "name")
-_MOST_TENSORS = 500
-"""Lines of the view by tensor at most; the others are one line."""
+_MOST_TENSORS = 300
+"""Lines of tensors that one line unfolds into at most; the smaller ones are one line."""
 _OPEN_FIRST = 14
 """Lines that are open at first at most."""
 _SHORT = {
@@ -67,7 +67,7 @@ def table(storages: Sequence[Storage], event: int) -> Alive:
     """The table of the storages that are alive at ``event``; takes a while for many."""
     groups = _groups(storages)
     total = sum(one.bytes for one in groups)
-    forests = {"module": _by_module(groups), "category": _by_category(groups), "tensor": _by_tensor(groups)}
+    forests = {"module": _by_module(groups), "category": _by_category(groups), "tensor": _located(groups)}
     made = Alive(event, total, len(storages), forests)
     return walked(replace(made, open=_first(forests["module"])))
 
@@ -121,7 +121,7 @@ def _by_module(groups: Sequence[Alike]) -> tuple[Node, ...]:
             siblings.append(path)
             path = around
     modules = tuple(_module(path, "", inside, own) for path in inside.get("", ()))
-    return modules + tuple(_tensor(one) for one in own.get("", ()))
+    return modules + _tensors(own.get("", ()))
 
 
 def _level(path: str) -> str:
@@ -137,7 +137,7 @@ def _module(path: str, around: str, inside: dict[str, list[str]], own: dict[str,
     label = path.removeprefix(f"{around}.") if around else path
     if len(inner) == 1 and not groups:  # a module that only holds another one is no line of its own
         return replace(inner[0], label=f"{label}.{inner[0].label}")
-    inner += [_tensor(one) for one in groups]
+    inner += _tensors(groups)
     rows = _added(one.rows for one in inner)
     size, count = sum(one.bytes for one in inner), sum(one.count for one in inner)
     return Node(label, _mostly(rows), size, count, rows, path, tuple(inner))
@@ -148,19 +148,24 @@ def _by_category(groups: Sequence[Alike]) -> tuple[Node, ...]:
 
     made: list[Node] = []
     for name in REQUESTED_ROWS:
-        inner = tuple(
-            replace(_tensor(one), what=one.module or "no module") for one in groups if one.storage.row == name
-        )
-        if inner:
-            size, count = sum(one.bytes for one in inner), sum(one.count for one in inner)
-            made.append(Node(_words(name), "", size, count, {name: size}, _words(name), inner))
+        if of := [one for one in groups if one.storage.row == name]:
+            size, count = sum(one.bytes for one in of), sum(one.count for one in of)
+            made.append(Node(_words(name), "", size, count, {name: size}, _words(name), _located(of)))
     return tuple(made)
 
 
-def _by_tensor(groups: Sequence[Alike]) -> tuple[Node, ...]:
-    made = [replace(_tensor(one), what=one.module or "no module") for one in groups[:_MOST_TENSORS]]
-    rest = groups[_MOST_TENSORS:]
-    if rest:
+def _located(groups: Sequence[Alike]) -> tuple[Node, ...]:
+    """A line for each, with the module it is in."""
+    return _tensors(groups, of_module=True)
+
+
+def _tensors(groups: Sequence[Alike], *, of_module: bool = False) -> tuple[Node, ...]:
+    """A line for each of the largest, and one for the others together."""
+    made = [_tensor(one) for one in groups[:_MOST_TENSORS]]
+    if of_module:
+        kept = groups[:_MOST_TENSORS]
+        made = [replace(node, what=one.module or "no module") for node, one in zip(made, kept, strict=True)]
+    if rest := groups[_MOST_TENSORS:]:
         rows = _added({one.storage.row: one.bytes} for one in rest)
         size, count = sum(one.bytes for one in rest), sum(one.count for one in rest)
         made.append(Node("smaller ones", f"{len(rest):,} kinds", size, count, rows, "the others together"))

@@ -7,6 +7,7 @@ after a run comes from the project file alone.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import time
 from collections.abc import Iterable
@@ -33,6 +34,14 @@ from tui.errors import PeakmarkError, UsageError
 def _screen(step: str) -> Any:
     own = {"spec": SpecScreen, "probe": _probe}
     return own.get(step, lambda: StepScreen(step))
+
+
+def _load(step: str) -> None:
+    """Import the view of a step, and what a comparison of specs takes."""
+    importlib.import_module(f"tui.app.views.{step}")
+    importlib.import_module("tui.report.operating")
+    if step == "probe":
+        importlib.import_module("tui.app.screens.probe")
 
 
 def _probe() -> PageScreen:
@@ -247,7 +256,7 @@ class PeakmarkApp(RunningApp):
 
     # --- actions
 
-    def action_step(self, step: str) -> None:
+    async def action_step(self, step: str) -> None:
         """Go to a step."""
         if self.project is None:
             return
@@ -255,6 +264,11 @@ class PeakmarkApp(RunningApp):
         self.goes_along = False
         self._unverified_said = ""
         self._look_again()
+        await self.show_step(step)
+
+    async def show_step(self, step: str) -> None:
+        """Show a screen; what it needs is loaded in a thread, so that the loop does not stand still for it."""
+        await asyncio.to_thread(_load, step)
         self.switch_mode(step)
 
     def _look_again(self) -> None:

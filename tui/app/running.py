@@ -83,6 +83,10 @@ class RunningApp(App[None]):
         """Read the project again in a thread, if it was written again."""
         raise NotImplementedError
 
+    async def show_step(self, step: str) -> None:
+        """Show a screen."""
+        raise NotImplementedError
+
     def on_mount(self) -> None:
         """Have a clock for the live parts, standing still."""
         self._timer = self.set_interval(1 / TICKS_PER_S, self._tick, pause=True)
@@ -267,7 +271,7 @@ class RunningApp(App[None]):
         if isinstance(event, _SAVED):
             await self.catch_up()
         if isinstance(event, protocol.StepStarted) and self._stands_on(event.step):
-            self.switch_mode(screen_of(event.step))
+            await self.show_step(screen_of(event.step))
         self.changed()
 
     def _stands_on(self, step: str) -> bool:
