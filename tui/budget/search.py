@@ -18,7 +18,7 @@ from tui.budget import batch
 Word = Literal["fits", "fails", "untested"]
 
 GUIDED = 10
-"""Trials after which the line is not followed any more, in case that memory does not follow it."""
+"""Sizes after which the line is not followed any more, in case that memory does not follow it."""
 LEAST_SOAK = 20
 """Timed iterations that a confirmation has at least."""
 MOST_GROWTH = 8
@@ -108,7 +108,7 @@ def advance(asked: Asked, trials: Sequence[Trial]) -> Candidate | Decision:
     if state.edge:
         return state.confirmed()
     micro, why = state.following()
-    return Candidate(micro * asked.multiple_of, False, why)
+    return Candidate(micro * asked.multiple_of, asked.soak and state.broke, why)
 
 
 def so_far(asked: Asked, trials: Sequence[Trial]) -> Decision:
@@ -125,13 +125,20 @@ def so_far(asked: Asked, trials: Sequence[Trial]) -> Decision:
 
 
 def expected(asked: Asked, trials: Iterable[Trial]) -> int | None:
-    """The largest micro-batch by the line through all measured sizes, else by the prediction; None: neither."""
-    points = dict(asked.points or {})
-    points.update({one.micro: one.process_bytes for one in trials if one.process_bytes is not None})
+    """The largest micro-batch by the line through all measured sizes, else by the prediction; None: neither.
+
+    By how much a longer run took more than the short one of the same size is kept free in addition.
+    """
+    first: dict[int, int] = {}
+    more = 0
+    for one in trials:
+        if one.process_bytes is not None:
+            more = max(more, one.process_bytes - first.setdefault(one.micro, one.process_bytes))
+    points = {**(asked.points or {}), **first}
     if len(points) >= 2 and asked.limit_bytes is not None:
         line = batch.fit(points)
         if line.per_sample_bytes > 0:
-            return batch.largest(line, asked.limit_bytes)
+            return batch.largest(line, asked.limit_bytes - more)
     return asked.predicted
 
 
@@ -151,7 +158,9 @@ class _State:
     def __init__(self, asked: Asked, trials: Sequence[Trial]) -> None:
         self.asked, self.trials = asked, trials
         step = asked.multiple_of
-        last = {one.micro // step: one for one in trials if one.micro % step == 0 and one.word != "untested"}
+        self.last = last = {
+            one.micro // step: one for one in trials if one.micro % step == 0 and one.word != "untested"
+        }
         self.soaked = {place: one for place, one in last.items() if one.soaked and one.word == "fits"}
         self.fits = sorted(place for place, one in last.items() if one.word == "fits")
         self.fails = sorted(place for place, one in last.items() if one.word == "fails")
@@ -166,6 +175,17 @@ class _State:
         )
         self.low = self.fits[-1] if self.fits else 0
         self.high = next((place for place in self.fails if place > self.low), None)
+
+    @property
+    def broke(self) -> bool:
+        """Whether a size that fits for a few iterations failed later: short runs decide too little from then on."""
+        fitted: set[int] = set()
+        for one in self.trials:
+            if one.word == "fits":
+                fitted.add(one.micro)
+            elif one.word == "fails" and one.micro in fitted:
+                return True
+        return False
 
     @property
     def edge(self) -> bool:
@@ -209,7 +229,7 @@ class _State:
 
     def following(self) -> tuple[int, str]:
         """(the next place to try, why)."""
-        points_at = expected(self.asked, self.trials) if len(self.trials) < GUIDED else None
+        points_at = expected(self.asked, self.trials) if len(self.last) < GUIDED else None
         place = None if points_at is None else max(0, points_at // self.asked.multiple_of)
         if not self.fits and not self.fails:
             return self._first(place)

@@ -248,8 +248,9 @@ class _Search:
                 return
 
     def _rates(self) -> dict[int, float | None]:
-        fitting = {one.micro for one in self.trials if one.word == "fits"}
-        return {micro: self._deciding(micro).samples_per_s for micro in sorted(fitting)}
+        last = {one.micro: one.word for one in self.trials}
+        fitting = sorted(micro for micro, word in last.items() if word == "fits")
+        return {micro: self._deciding(micro).samples_per_s for micro in fitting}
 
     def _deciding(self, micro: int) -> Probe:
         return self.probes[self.entry.candidates[str(micro)]]
