@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
+from . import growth
 from .tracker import storages
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
         "cycle_bytes": _freed_by_collecting(labelled),
         "unknown_frees": labelled.record.unknown_frees,
         "events": len(labelled.record.events),
+        **growth.found(labelled),
         "source": recorder.source,
         "gradient_receiving": sum(one.numel() for one in session.model.parameters() if one.grad is not None),
         "unknown": unknown,
