@@ -13,6 +13,9 @@ from tui.errors import PeakmarkError, UsageError
 _BEFORE_IMPORT = {"TEXTUAL_ANIMATIONS": "none", "TEXTUAL_FPS": "15", "TEXTUAL_SMOOTH_SCROLL": "0"}
 """Read by Textual when it is imported: nothing moves by itself, and few frames go over a slow link."""
 
+_SWITCH_S = 0.001
+"""A thread that reads a file gives way to the event loop after this long; Python's own 5 ms can be felt."""
+
 
 def run_app(
     project_path: Path | None, *, ascii: bool = False, mouse: bool = True, theme: str | None = None
@@ -35,6 +38,7 @@ def run_app(
         from tui.app.app import PeakmarkApp
         from tui.app.source import World
 
+        sys.setswitchinterval(_SWITCH_S)
         app = PeakmarkApp(project_path, World(), ascii_only=plain, theme_name=theme)
         app.run(mouse=mouse)
     except PeakmarkError as error:
