@@ -273,6 +273,13 @@ def test_options_may_stand_between_the_words(capsys):
     assert calc(capsys, "--json", "params", *words) == usual
 
 
+def test_an_option_without_its_value_takes_no_word_for_it(capsys):
+    for words in (("a=1:int8", "--batch"), ("--batch", "a=1:int8"), ("--budget",)):
+        code, _, said = calc(capsys, "batch", *words)
+        assert code == 2
+        assert f"argument {next(one for one in words if one[0] == '-')}: expected a value" in said
+
+
 # --- batch --------------------------------------------------------------------------------------------------
 
 SAMPLE = ["logits=1024x50257:fp32*3", "mlp=1024x3072:bf16*24", "h=1024x768:bf16*123"]

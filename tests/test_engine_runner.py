@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from pathlib import Path
@@ -16,6 +17,7 @@ from tui.engine.device import Device
 from tui.engine.journal import Reader
 from tui.errors import RunError, SaveError, UsageError
 from tui.probe.protocol import CheckDone, MeasurementEnded, RunEnded, StepEnded
+from tui.project import paths
 
 PROJECT = 'schema = 1\n[workload]\nsource = "mlp"\n'
 
@@ -58,6 +60,16 @@ async def test_steps_are_done_in_order_and_the_last_event_is_the_end(project, mo
     names = [type(event).__name__ for event in seen]
     assert names == ["RunStarted", "StepStarted", "StepEnded", "StepStarted", "StepEnded", "RunEnded"]
     assert seen[2] == StepEnded("verify", "verified", 0, "VERIFIED", "v-1")
+
+
+async def test_a_run_that_a_full_disk_cannot_record_says_where(project, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(runner, "announce", full)
+    with pytest.raises(RunError, match="the run cannot be recorded: no space left on device") as caught:
+        await go(project, "verify")
+    assert caught.value.where == str(paths.runs_folder())
 
 
 async def test_what_is_shown_is_what_is_journalled(project, monkeypatch):

@@ -57,7 +57,9 @@ def _mixed(base: type[argparse.ArgumentParser]) -> type[argparse.ArgumentParser]
             left = iter(args or ())
             for one in left:
                 (options if one.startswith("-") else words).append(one)
-                if one in WITH_VALUE and (value := next(left, None)) is not None:
+                if one in WITH_VALUE:
+                    if (value := next(left, None)) is None or "=" in value:
+                        self.error(f"argument {one}: expected a value")
                     options.append(value)
             return super().parse_known_args([*options, *words], namespace)
 

@@ -26,6 +26,7 @@ from tui.errors import PeakmarkError, RunError, UsageError
 from tui.probe.protocol import RunEnded, RunStarted, StepEnded, StepStarted
 from tui.project.ids import new_id
 from tui.project.load import Project, load
+from tui.project.paths import runs_folder
 
 __all__ = ["STEPS", "Context", "Options", "StepFunction", "StepResult", "device_of", "run"]
 
@@ -125,8 +126,11 @@ class _Run:
             self._run = announce(run_id, project, steps, self._device)
             self._journal = Journal(self._run.journal)
         except OSError as error:
+            reason = (error.strerror or str(error)).lower()
             raise RunError(
-                f"the run cannot be recorded: {error.strerror}", where=str(error.filename)
+                f"the run cannot be recorded: {reason}",
+                where=str(error.filename or runs_folder()),
+                hint="make room, or set PEAKMARK_STATE to a folder that you can write",
             ) from error
         state = self._run.journal.parent.parent
         self._context = Context(project, options, run_id, state, held, self.say, on_event)
