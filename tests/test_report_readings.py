@@ -11,7 +11,7 @@ from tui.report.figures import GIBIBYTES, MEBIBYTES
 from tui.report.json_values import explained, unexplained
 from tui.report.lines import columns
 from tui.report.text import probe_lines
-from tui.report.text_readings import batches_text, clocks_text, readings_lines, time_warnings
+from tui.report.text_readings import batches_text, clocks_text, phases_lines, readings_lines, time_warnings
 
 
 def test_a_reading_has_its_phase_its_second_and_its_source():
@@ -105,3 +105,13 @@ def test_a_batch_that_is_slower_by_less_than_the_drift_is_not_decided(drift, sai
     }
     lines = probe_lines(CUDA_SPEC, replace(CUDA, probe=probes), list(probes), project="gpt.toml")
     assert said in " ".join(line.strip() for line in lines)
+
+
+def test_phases_are_told_with_what_they_leave_where_that_is_known():
+    assert phases_lines(CPU_PROBE, MEBIBYTES, 10, 80) == []
+    peak = replace(CPU_PROBE.phases["backward"], end_requested_bytes=2**20, end_process_bytes=300 * 2**20)
+    probe = replace(CPU_PROBE, phases={"backward": peak})
+    assert phases_lines(probe, MEBIBYTES, 10, 80) == [
+        "phases    MiB            requested      end     heap      end  process      end",
+        "          backward            2.93     1.00   200.00      n/a   320.00   300.00",
+    ]

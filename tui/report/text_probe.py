@@ -13,7 +13,7 @@ from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
 from tui.report.text_exhausted import exhausted_lines, remedy
-from tui.report.text_readings import batches_text, clocks_text, readings_lines, time_warnings
+from tui.report.text_readings import batches_text, clocks_text, phases_lines, readings_lines, time_warnings
 
 LABEL = 10
 OTHERS_LIMIT = 0.10
@@ -99,9 +99,10 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
 
 
 def memory_lines(probe: Probe, unit: Unit, width: int) -> list[str]:
-    """The totals of the worst phase, and the readings around them."""
+    """The totals of the worst phase, the readings around them, and every phase's peak and end."""
     text = f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase}; process at its most)"
-    return [*labelled("memory", text, LABEL, width), *readings_lines(probe, unit, LABEL, width)]
+    lines = labelled("memory", text, LABEL, width) + readings_lines(probe, unit, LABEL, width)
+    return lines + phases_lines(probe, unit, LABEL, width)
 
 
 def _memory(probe: Probe, unit: Unit) -> str:
@@ -156,6 +157,10 @@ def warnings(probe: Probe) -> list[str]:
         told = f"{sentences.others_cpu(probe)} while it was timed"
         found.append(f"{told}: the rate is that of a shared machine")
     found += time_warnings(probe)
+    if probe.growth_bytes:
+        what = ", ".join(f"{name} {units.size(size)}" for name, size in probe.growth_of.items())
+        left = f": {what}" if what else ""
+        found.append(f"leak: memory grows by {units.exact(probe.growth_bytes)} B an iteration{left}")
     if probe.tracking_bytes and abs(probe.tracking_bytes) > _noticeable(probe):
         size = units.size(abs(probe.tracking_bytes))
         found.append(f"labels: the labelled iteration's peak differs by {size} from the one reported")

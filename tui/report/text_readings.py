@@ -5,9 +5,10 @@ from __future__ import annotations
 from tui import units
 from tui.budget import loader
 from tui.budget.throughput import DRIFT_LIMIT, drift_ratio
+from tui.probe.protocol import PHASES
 from tui.project.measured import Probe, Reading
 from tui.report.figures import Unit
-from tui.report.lines import clean, clip, wrap
+from tui.report.lines import clean, clip, right, wrap
 
 CLOCK_LIMIT = 0.05
 """Relative change of the SM clock from the first third of the looks to the last that is worth a warning."""
@@ -27,6 +28,29 @@ def readings_lines(probe: Probe, unit: Unit, indent: int, width: int) -> list[st
         else:
             said = ": ".join(filter(None, (_place(one), clean(one.source))))
             lines.append(clip(f"{first}{unit.text(one.bytes):>12}  {said}".rstrip(), width))
+    return lines
+
+
+def phases_lines(probe: Probe, unit: Unit, indent: int, width: int) -> list[str]:
+    """Every phase's peak and what is left at its end; nothing for a probe that has no ends."""
+    known = [name for name in PHASES if name in probe.phases]
+    if not any(probe.phases[name].end_requested_bytes is not None for name in known):
+        return []
+    outer = "heap" if probe.device == "cpu" else "reserved"
+    widths = (15, 9, 9, 9, 9, 9, 9)
+    named = ("requested", "end", outer, "end", "process", "end")
+    head = "phases".ljust(indent) + unit.name.ljust(widths[0]) + right(named, widths[1:])
+    lines = [clip(head, width)]
+    for name in known:
+        peak = probe.phases[name]
+        pairs = (
+            (peak.requested_bytes, peak.end_requested_bytes),
+            (peak.reserved_bytes, peak.end_reserved_bytes),
+            (peak.process_bytes, peak.end_process_bytes),
+        )
+        cells = [unit.cell(size, 8) for pair in pairs for size in pair]
+        row = " " * indent + name.ljust(widths[0]) + right(cells, widths[1:])
+        lines.append(clip(row, width))
     return lines
 
 
