@@ -41,9 +41,17 @@ def run_failed_verify(shell: Shell) -> Ran:
 
 
 def run_too_large(shell: Shell) -> Ran:
-    large = TINY.replace("hidden = [32]", "hidden = [4096]").replace('job = "4 GiB"', 'job = "900 MiB"')
+    large = TINY.replace("hidden = [32]", "hidden = [2048]").replace('job = "4 GiB"', 'job = "900 MiB"')
     shell.write(large.replace("accumulate = 2", "accumulate = 1"))
     return shell, shell("probe", "tiny.toml", "--batch", "1,2,131072", "--iterations", "2", "--warmup", "2")
+
+
+def run_search(shell: Shell) -> Ran:
+    """Wide enough that one sample takes 25 KiB: half a batch more decides, whatever Python and torch take themselves."""
+    wide = TINY.replace("inputs = 16, hidden = [32]", "inputs = 1, hidden = [2048]")
+    wide = wide.replace("micro = 4", "micro = 8192").replace("accumulate = 2", "accumulate = 1")
+    shell.write(wide.replace('"4 GiB"', '"600 MiB"').replace("batches = 2", "batches = 1"))
+    return shell, shell("probe", "tiny.toml", "--search", "--multiple-of", "8192", "--quick", "--json")
 
 
 def run_fault(name: str) -> Callable[[Shell], Ran]:
@@ -62,6 +70,7 @@ RUNS: dict[str, dict[str, Callable[[Shell], Ran]]] = {
     "disagreeing": {"disagreeing": run_disagreeing},
     "failed_verify": {"failed": run_failed_verify},
     "too_large": {"large": run_too_large},
+    "searched": {"searched": run_search},
     "fault": {name: run_fault(name) for name in WORKLOADS},
 }
 """By fixture: what it runs.  Only what the tests of this session ask for is started."""
@@ -104,6 +113,11 @@ def failed_verify(started) -> Ran:
 @pytest.fixture(scope="session")
 def too_large(started) -> Ran:
     return started["too_large"]["large"].result()
+
+
+@pytest.fixture(scope="session")
+def searched(started) -> Ran:
+    return started["searched"]["searched"].result()
 
 
 @pytest.fixture
