@@ -49,7 +49,7 @@ def test_a_sum_of_losses_grows_by_what_its_graph_keeps(tmp_path):
 @pytest.mark.parametrize("iteration", [2, 3])
 def test_what_is_made_once_in_a_later_iteration_is_no_growth(tmp_path, iteration):
     text = SUMMED.replace("total = 0", "total, kept = 0, []").replace("{kept}", "1")
-    text += "    if total == %d: kept.append(batch.clone())\n" % iteration
+    text += f"    if total == {iteration}: kept.append(batch.clone())\n"
     text = text.replace("    return value\n", "") + "    return value\n"
     assert traced(tmp_path, text)["growth_bytes"] == 0
 

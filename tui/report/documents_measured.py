@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tui.budget.comparable import void
 from tui.budget.ledger import Ledger, ledger, probe_verdict
 from tui.project.measured import Setting
 from tui.report.conditions import assumptions, environment_facts
@@ -13,6 +14,8 @@ from tui.report.envelope import Document, Source, batch_table, enveloped, moment
 from tui.report.json_values import Missing, known
 from tui.report.sentences import UNTIMED_OTHERS
 from tui.report.stale import is_stale
+
+NOT_TRACED = "no traced run of it ended"
 
 
 def ledger_document(
@@ -110,6 +113,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
     }
     if len(chosen) > 1:
         body["candidates"] = [_candidate(source, one) for one in chosen]
+        body["comparison_void"] = void(source.measured.probe[one] for one in chosen)
     else:
         body["candidates"] = Missing("one batch was asked for")
     batch = batch_table(source, probe.micro_batch, probe.accumulate, probe.length)
@@ -171,6 +175,9 @@ def _memory(source: Source, probe_id: str) -> Document:
         "rows": [_row(found, row.key) for row in found.rows],
         "readings": readings(probe),
         "phases": phases(probe),
+        "start_bytes": known(probe.start_bytes, NOT_TRACED),
+        "growth_bytes": known(probe.growth_bytes, NOT_TRACED),
+        "growth_of": [{"what": what, "bytes": size} for what, size in probe.growth_of.items()],
     }
 
 
@@ -182,6 +189,7 @@ def _candidate(source: Source, probe_id: str) -> Document:
         "micro": probe.micro_batch,
         "global": probe.micro_batch * probe.accumulate * source.spec.placement.ranks,
         "outcome": probe.outcome,
+        "start_bytes": known(probe.start_bytes, NOT_TRACED),
         "process_bytes": known(found.process_bytes, found.why or "not read"),
         "spare_bytes": known(found.spare_bytes, found.why or "not read"),
         "samples_per_s": known(probe.samples_per_s, probe.unknown.get("samples_per_s", probe.failure)),

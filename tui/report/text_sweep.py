@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tui import units
+from tui.budget.comparable import void
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
 from tui.budget.throughput import is_faster
@@ -40,6 +41,8 @@ def sweep_lines(spec: Spec, measured: Measured, ids: Sequence[str], project: str
         for probe in probes:
             if probe.length == length:
                 lines += _candidate(spec, probe, unit, widths, width)
+    if why := void(probes):
+        lines += wrap(f"COMPARISON VOID: {why}.", width)
     reserve = "spare is after the reserve. " if spec.budget.reserve else ""
     lines += wrap(f"{reserve}A batch between two that fit is not proven to fit.", width)
     if len({one.accumulate for one in probes}) == 1 and len({one.micro_batch for one in probes}) > 1:

@@ -122,6 +122,7 @@ def assemble(
 ) -> Probe:
     """The Probe entry of one batch from its children; ``before``: the device just before them."""
     outcomes = list(children.values())
+    table = outcomes[0].results.get("traced", {})
     traced, timed = outcomes[0], children.get("timed")  # without a traced child nothing is said of phases
     after = device_after(context)
     key, _ = common.environment(context, outcomes)
@@ -147,7 +148,10 @@ def assemble(
         contended=contended,
         nice=context.options.nice,
         limit_bytes=limit,
-        tracking_bytes=traced.results.get("traced", {}).get("tracking_bytes"),
+        tracking_bytes=table.get("tracking_bytes"),
+        start_bytes=table.get("start_bytes"),
+        growth_bytes=table.get("growth_bytes"),
+        growth_of=dict(table.get("growth_of") or {}),
         journal=common.journal_name([outcomes[-1]]),
     )
     probe = with_timeline(with_times(probe, timed), traced)
