@@ -55,7 +55,11 @@ def test_the_loader_is_told_apart_with_the_workers_that_hide_it():
         ({"drift_ratio": 0.2}, "drift: the last third of the iterations took 20.0 % longer than the first"),
         ({"throttled": True, "throttle": "power cap in 12 of 40 looks"}, "(power cap in 12 of 40 looks)"),
         ({"clock_ratio": 1237 / 1425 - 1}, "clocks: the SM clock ended 13.2 % lower than it began"),
-        ({"slow_every": 4}, "periodic: one iteration in 4 is slow"),
+        ({"slow_every": 4, "slow_part": "step"}, "periodic: one iteration in 4 is slow"),
+        (
+            {"slow_every": 4, "slow_part": "loader"},
+            "periodic: the batches of one iteration in 4 take long to make",
+        ),
     ],
 )
 def test_what_makes_times_doubtful_is_a_warning_in_words(changes, words):

@@ -128,7 +128,7 @@ def test_every_fourth_batch_slow_is_a_period_and_the_rate_is_of_whole_periods():
     """Case D03: 0.1, 0.1, 0.1, 4.0 s: 4 in 4.3 s, although three alone would claim 10 a second."""
     pattern = [100.0, 100.0, 100.0, 4000.0]
     found = probe_of(step_ms=[*pattern, *pattern, 100.0, 100.0, 100.0])
-    assert (found.slow_every, found.samples_per_s) == (4, round(4 / 4.3, 4))
+    assert (found.slow_every, found.slow_part, found.samples_per_s) == (4, "step", round(4 / 4.3, 4))
     assert found.unknown["samples_per_s_low"] == "2 whole periods of 4 timed iterations; an interval needs 5"
     assert probe_of(step_ms=pattern * 5).samples_per_s_low == round(4 / 4.3, 4)
 
@@ -151,7 +151,8 @@ def test_a_period_is_slow_ones_at_one_place_of_every_period(times, period):
 
 def test_a_loader_that_is_slow_now_and_then_is_told_although_the_steps_are_even():
     found = probe_of(step_ms=[100.0] * 8, loader_ms=[1.0, 1.0, 1.0, 400.0] * 2)
-    assert (found.slow_every, found.loader_ms_median, found.samples_per_s) == (4, 1.0, 10.0)
+    assert (found.slow_every, found.slow_part) == (4, "loader")
+    assert (found.loader_ms_median, found.samples_per_s) == (1.0, 10.0)
     assert probe_of(step_ms=[100.0]).unknown["loader_ms_median"] == "making the batches was not timed"
 
 

@@ -54,6 +54,11 @@ def allocated_bytes(device: str, peak: PhasePeak) -> int | None:
     return peak.allocated_bytes
 
 
+def allocated_end(device: str, peak: PhasePeak) -> int | None:
+    """The same at the phase's end."""
+    return peak.end_requested_bytes if device == "cpu" else peak.end_allocated_bytes
+
+
 class _Column:
     """Gathers the measured column of one phase from the inside out."""
 

@@ -200,6 +200,8 @@ class Probe(Exhaustion):
     """Median of the last third of the timed iterations over that of the first, less 1."""
     slow_every: int | None = None
     """Every how many iterations one was slow; None: no such period."""
+    slow_part: str = ""
+    """What of it was: step | loader, the making of its batches."""
     throttled: bool | None = None
     """Whether the device held its clocks back for heat or power while it was timed."""
     throttle: str = ""

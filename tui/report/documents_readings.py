@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.budget.readings import allocated_bytes
+from tui.budget.readings import allocated_bytes, allocated_end
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import Probe
 from tui.report.envelope import Document
@@ -52,10 +52,10 @@ def phases(probe: Probe | None) -> list[Document]:
             "allocated_bytes": known(allocated_bytes(device, peaks[name]), "not read in this phase"),
             "reserved_bytes": known(peaks[name].reserved_bytes, "not read in this phase"),
             "process_bytes": known(peaks[name].process_bytes, "not read in this phase"),
-            **{
-                key: known(getattr(peaks[name], key), NO_END)
-                for key in (f"end_{what}_bytes" for what in ("requested", "allocated", "reserved", "process"))
-            },
+            "end_requested_bytes": known(peaks[name].end_requested_bytes, NO_END),
+            "end_allocated_bytes": known(allocated_end(device, peaks[name]), NO_END),
+            "end_reserved_bytes": known(peaks[name].end_reserved_bytes, NO_END),
+            "end_process_bytes": known(peaks[name].end_process_bytes, NO_END),
             "rows": {key: peaks[name].rows.get(key, 0) for key in REQUESTED_ROWS},
         }
         for name in PHASES
@@ -72,6 +72,7 @@ def timing(probe: Probe) -> Document:
         "timed_count": probe.iterations,
         "warmup_count": probe.warmup,
         **values,
+        "slow_part": probe.slow_part,
         "slow_every_count": known(probe.slow_every, "no period of slow iterations was seen"),
         "cpus_allowed_count": known(probe.cpus_allowed, reason),
         "throttled": known(probe.throttled, probe.unknown.get("throttled", reason)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tui.budget.choose import ledger_probe
-from tui.budget.readings import allocated_bytes
+from tui.budget.readings import allocated_bytes, allocated_end
 from tui.probe.protocol import PHASES
 from tui.project.measured import Operating, PhasePeak, Probe, Reading
 from tui.report.envelope import Source
@@ -51,11 +51,9 @@ def _ends(probe: Probe, unit: Unit) -> list[list[str]]:
 
 
 def _cells(device: str, peak: PhasePeak, unit: Unit) -> list[str]:
-    # The CPU's allocator does not round: what is allocated is what was requested.
-    allocated_end = peak.end_requested_bytes if device == "cpu" else peak.end_allocated_bytes
     pairs = (
         (peak.requested_bytes, peak.end_requested_bytes),
-        (allocated_bytes(device, peak), allocated_end),
+        (allocated_bytes(device, peak), allocated_end(device, peak)),
         (peak.reserved_bytes, peak.end_reserved_bytes),
         (peak.process_bytes, peak.end_process_bytes),
     )

@@ -98,7 +98,10 @@ def time_warnings(probe: Probe) -> list[str]:
     if ratio is not None and abs(ratio) > CLOCK_LIMIT:
         share = f"{units.percent(abs(ratio))} {'lower' if ratio < 0 else 'higher'}"
         found.append(f"clocks: the SM clock ended {share} than it began")
-    if probe.slow_every is not None:
+    if probe.slow_every is not None and probe.slow_part == "loader":
+        every = f"periodic: the batches of one iteration in {probe.slow_every} take long to make"
+        found.append(f"{every}; the times leave that out")
+    elif probe.slow_every is not None:
         every = f"periodic: one iteration in {probe.slow_every} is slow"
         found.append(f"{every}, as with workers that each make a batch; the rate is of whole periods")
     return found

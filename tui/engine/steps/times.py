@@ -42,6 +42,7 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
     samples, tokens = _completed(table)
     found = throughput.summary(table["step_ms"], samples, tokens)
     loader = table.get("loader_ms")
+    loader_period = throughput.slow_every(loader or ())
     kept = common.thinned(table["step_ms"])
     trace = table["allocated_trace"]
     whole = len(trace) == 3 * len(table["step_ms"])
@@ -71,7 +72,8 @@ def with_times(probe: Probe, timed: Outcome | None) -> Probe:
         loader_ms_median=round(median(loader), 4) if loader else None,
         cpus_allowed=host.cpus_allowed(),
         drift_ratio=found.drift_ratio,
-        slow_every=found.slow_every or throughput.slow_every(loader or ()),
+        slow_every=found.slow_every or loader_period,
+        slow_part="step" if found.slow_every else "loader" if loader_period else "",
         loss_first=first_loss,
         loss_last=last_loss,
         step_ms=tuple(round(table["step_ms"][place], 4) for place in kept),
