@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, ContextManager, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
@@ -47,6 +48,10 @@ class Trace:
         self.marks.append((time.time_ns(), phase, self.iteration, micro))
         if self.tracker is not None:
             self.tracker.phase = phase
+
+    def unseen(self) -> ContextManager[None]:
+        """A context in which the tracker, if there is one, is not active."""
+        return contextlib.nullcontext() if self.tracker is None else self.tracker.paused()
 
     def register(self, tensors: Iterable[torch.Tensor], row: str) -> None:
         """These tensors' storages hold ``row`` now."""
@@ -105,7 +110,8 @@ def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix
         batches = session.host_batches()
         while True:
             trace.mark(MAKING)
-            batch = next(batches, None)
+            with trace.unseen():
+                batch = next(batches, None)
             if batch is None:
                 return
             yield batch

@@ -9,12 +9,13 @@ Births are (time_ns, address, Label); joining them to allocations is in ``labels
 
 from __future__ import annotations
 
+import contextlib
 import time
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
 from .label import Label
 
@@ -36,23 +37,47 @@ LOSS_OPERATORS = (
 CASTS = ("_to_copy",)
 
 
+class Operator:
+    """What the tracker must know of one operator each time it is called."""
+
+    __slots__ = ("casts", "fresh", "func", "loses", "name")
+
+    def __init__(self, func: Any) -> None:
+        self.func = func  # kept, so that no other operator can have its id
+        self.name = func._schema.name.partition("::")[2]
+        self.fresh = not any(one.alias_info is not None for one in func._schema.returns)
+        """Whether its results are storages of their own, and no views of or writes to an argument."""
+        self.loses = self.name.startswith(LOSS_OPERATORS)
+        self.casts = self.name in CASTS
+
+
 class Tracker(TorchDispatchMode):
     """Active over one iteration.  ``births``: (time_ns, address, Label) in order; ``phase``: set by the caller.
 
-    ``spans``: (begun_ns, ended_ns) of every operator.
+    ``spans``: (begun_ns, ended_ns) of every operator, where they are asked for.
+
+    Most of what a dispatch mode costs is torch's own call of it, some 6 us an operator; what is done here must be
+    little beside that.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, timed: bool = True) -> None:
         super().__init__()
         self.births = []
         self.spans = []
         self.phase = ""
+        self._timed = timed
         self._names = {id(module): name or type(module).__name__ for name, module in model.named_modules()}
         self._weights = {address for address, _ in storages(model.parameters())}
         self._stack = []
         self._module_of_sequence = {}
         self._hooks = []
-        self._aliases = {}
+        self._operators: Dict[int, Operator] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return (
+            False  # else torch wraps every call in one that turns its compiler off, which costs as much again
+        )
 
     def __enter__(self) -> Any:
         self._hooks = [
@@ -65,6 +90,18 @@ class Tracker(TorchDispatchMode):
         for hook in self._hooks:
             hook.remove()
         return super().__exit__(*exc)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Not to see what is done meanwhile; it goes on seeing it where another mode was begun within this one."""
+        if _get_current_dispatch_mode() is not self:
+            yield
+            return
+        super().__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            super().__enter__()
 
     def _enter_module(self, module: torch.nn.Module, args: Any) -> None:
         self._stack.append(self._names.get(id(module)) or type(module).__name__)
@@ -79,51 +116,63 @@ class Tracker(TorchDispatchMode):
         if self._stack:
             # Here the operator's own node has been made: the next number is one more than its.
             self._module_of_sequence.setdefault(_sequence() - 1, self._stack[-1])
-        begun = time.time_ns()
-        out = func(*args, **(kwargs or {}))
-        self.spans.append((begun, time.time_ns()))
-        self._see(func, args, out)
+        if self._timed:
+            begun = time.time_ns()
+            out = func(*args, **(kwargs or {}))
+            self.spans.append((begun, time.time_ns()))
+        else:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+        op = self._operators.get(id(func))
+        if op is None:
+            op = self._operators[id(func)] = Operator(func)
+        if op.fresh:
+            self._see(op, args, out)
+        elif isinstance(out, torch.Tensor) and out.layout is not torch.strided:
+            # A view of a sparse tensor, such as its transpose, has components of its own.
+            self._born(out, None, op.name)
         return out
 
-    def _see(self, func: Any, args: Any, out: Any) -> None:
-        fresh = self._aliases.get(func)
-        if fresh is None:
-            fresh = self._aliases[func] = not any(one.alias_info is not None for one in func._schema.returns)
-        name = func._schema.name.partition("::")[2]
-        row = self._row(name, args)
-        # A view of a sparse tensor, such as its transpose, has components of its own.
-        if fresh or (isinstance(out, torch.Tensor) and out.layout != torch.strided):
+    def _see(self, op: Operator, args: Any, out: Any) -> None:
+        row = None
+        if op.loses or (op.casts and self._of_weight(args)):
+            row = "step_temporaries"
+        if isinstance(out, torch.Tensor):
+            self._born(out, row, op.name)
+        else:
             for tensor in _tensors(out):
-                for part in parts(tensor):
-                    self._born(part, row, name)
-        if row == "step_temporaries" and name.startswith(LOSS_OPERATORS) and args:
+                self._born(tensor, row, op.name)
+        if op.loses and args:
             # The logits were made before it was known what they are for: say it again, the surer label wins.
             for tensor in _tensors(args[0]):
-                self._born(tensor, row, name)
+                self._born(tensor, row, op.name)
 
-    def _row(self, name: str, args: Any) -> Optional[str]:
-        if name.startswith(LOSS_OPERATORS):
-            return "step_temporaries"
-        if (
-            name in CASTS
-            and args
-            and isinstance(args[0], torch.Tensor)
-            and _address(args[0]) in self._weights
-        ):
-            return "step_temporaries"  # a low-precision copy of a weight
-        return None
+    def _of_weight(self, args: Any) -> bool:
+        """Whether a cast is a low-precision copy of a weight."""
+        return bool(args) and isinstance(args[0], torch.Tensor) and _address(args[0]) in self._weights
 
     def _born(self, tensor: torch.Tensor, row: Optional[str], name: str) -> None:
-        address = _address(tensor)
-        if address:
-            label = Label(row, name, self._module(), self.phase, tensor.shape, str(tensor.dtype)[6:])
-            self.births.append((time.time_ns(), address, label))
+        now, module = time.time_ns(), self._module()
+        for part in parts(tensor):
+            address = _address(part)
+            if address:
+                label = Label(row, name, module, self.phase, part.shape, _dtype(part.dtype))
+                self.births.append((now, address, label))
 
     def _module(self) -> str:
         if self._stack:
             return self._stack[-1]  # in a backward too, where a forward is done again
         node = _node()
         return "" if node is None else self._module_of_sequence.get(node, "")
+
+
+_DTYPES: Dict[torch.dtype, str] = {}
+
+
+def _dtype(dtype: torch.dtype) -> str:
+    name = _DTYPES.get(dtype)
+    if name is None:
+        name = _DTYPES[dtype] = str(dtype)[6:]
+    return name
 
 
 def _tensors(value: Any) -> Iterable[torch.Tensor]:

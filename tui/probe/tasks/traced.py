@@ -79,7 +79,10 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
         gc.collect()
         trace.mark("start")
         # The model is known to the tracker from the start; only one iteration runs under it.
-        tracker = Tracker(session.model) if index == peaks.TRACKED else None
+        timed = (
+            session.device.kind != "cpu"
+        )  # there the record itself says in which operator a block was made
+        tracker = Tracker(session.model, timed) if index == peaks.TRACKED else None
         trace.tracker = tracker or trace.tracker
         with tracker or contextlib.nullcontext():
             prefix = "first." if index == peaks.FIRST else ""
