@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
-from . import construct, schedulers
+from . import construct, duplicates, schedulers
 from .faults import TaskError, is_out_of_memory, one_line
 
 if TYPE_CHECKING:
@@ -63,7 +63,13 @@ def build(
 
 
 def _own(workload: Workload, model: torch.nn.Module) -> Tuple[Any, Any]:
-    made = workload.call("optimizer", model=model)
+    try:
+        made = workload.call("optimizer", model=model)
+    except ValueError as error:
+        told = duplicates.refused(error, model, workload._line("optimizer"))
+        if told is None:
+            raise
+        raise told from error
     optimizer, scheduler = made if isinstance(made, (tuple, list)) else (made, None)
     if not hasattr(optimizer, "step"):
         raise TaskError(
@@ -71,6 +77,8 @@ def _own(workload: Workload, model: torch.nn.Module) -> Tuple[Any, Any]:
             "optimizer(model) gave %s, which has no step()" % type(optimizer).__name__,
             where=workload._line("optimizer"),
         )
+    for one in all_of(optimizer):
+        duplicates.refuse(one, model, "the optimizer", workload._line("optimizer"))
     return optimizer, scheduler
 
 
