@@ -6,7 +6,7 @@ and made once in a thread: a move of the cursor afterwards costs nothing, howeve
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from tui.budget.timeline import Alike
     from tui.project.timeline import Timeline
 
-POINTS = 480
-"""Points that are kept of an iteration at least: two a column of a very wide terminal."""
+POINTS = 960
+"""Points that are kept of an iteration at least: several a column of a wide terminal."""
+STEP_SHARE = 0.2
+"""Of the width, what the optimizer step has at most: its many small events would leave the others no room."""
 TOP = 24
 """Kinds of storages that are told of an instant at most."""
 
@@ -81,6 +83,8 @@ class Course:
     peak_event: int
     peak_bytes: int
     points: tuple[Point, ...]
+    scale: tuple[tuple[int, float], ...]
+    """(instant counted from 0, share of the width): between two of them the axis is even."""
 
     @property
     def places(self) -> int:
@@ -94,7 +98,26 @@ def course_of(timeline: Timeline) -> Course:
 
     event, size = of.peak(timeline)
     points = tuple(Point(at, rows, sum(rows.values())) for at, rows in of.series(timeline, POINTS))
-    return Course(timeline, event, size, points)
+    return Course(timeline, event, size, points, _scale(timeline))
+
+
+def _scale(timeline: Timeline) -> tuple[tuple[int, float], ...]:
+    """Where the phases begin on the axis: as many events as they have, an optimizer step ``STEP_SHARE`` at most."""
+    places = timeline.events + 1
+    steps = [(one.first + 1, one.last + 1) for one in timeline.phases if one.micro is None]
+    of_steps = sum(last - first for first, last in steps)
+    others = places - of_steps
+    weight = 1.0
+    if of_steps and others > 0:
+        weight = min(1.0, STEP_SHARE / (1 - STEP_SHARE) * others / of_steps)
+    whole = others + weight * of_steps
+    made, at, place = [(0, 0.0)], 0.0, 0
+    for first, last in steps:
+        at += first - place
+        made.append((first, at / whole))
+        at, place = at + weight * (last - first), last
+        made.append((last, at / whole))
+    return (*made, (places, 1.0))
 
 
 def moment(course: Course, event: int) -> Moment:
@@ -123,7 +146,11 @@ def columns(course: Course, width: int) -> list[Point]:
 
 def column_of(course: Course, event: int, width: int) -> int:
     """The column that ``event`` lies in."""
-    return max(0, min(width - 1, (event + 1) * width // course.places))
+    place = max(0, min(course.places - 1, event + 1))
+    at = bisect_right(course.scale, place, key=lambda one: one[0]) - 1
+    (first, left), (last, right) = course.scale[at], course.scale[at + 1]
+    share = left + (right - left) * (place - first) / max(1, last - first)
+    return min(width - 1, int(share * width))
 
 
 def event_of(course: Course, column: int, width: int) -> int:
@@ -131,7 +158,8 @@ def event_of(course: Course, column: int, width: int) -> int:
     point = columns(course, width)[column]
     if column_of(course, point.event, width) == column:
         return point.event
-    return -(-column * course.places // width) - 1
+    places = range(course.places)
+    return bisect_left(places, column, key=lambda place: column_of(course, place - 1, width)) - 1
 
 
 def point_at(course: Course, event: int) -> Point:

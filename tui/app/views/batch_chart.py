@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
-from tui import units
 from tui.app.lines import ending, line
+from tui.app.views.figures import Scale, sized
 from tui.budget.batch import Line, fit, largest
 from tui.budget.verdict import Verdict
 from tui.project.measured import Probe
@@ -20,12 +20,15 @@ ENDED = ("fits", "fits-without-reserve", "does-not-fit", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The line through the process of one length and accumulation; ``line`` is None with the reason in ``why``."""
+    """The lines through what one length and accumulation took; without one the reason is in ``why``."""
 
     line: Line | None
+    """Through the bytes that tensors asked for; through the process where fewer than two are known."""
+    of: str = ""
+    """requested | process."""
     why: str = ""
-    crosses: float | None = None
-    """Micro-batch at which it meets budget less reserve."""
+    reach: int | None = None
+    """The largest batch whose process on its own line is within budget less reserve."""
     limit_bytes: int | None = None
     dynamic: bool = False
     """Lengths vary, so the line is that of the longest alone."""
@@ -36,35 +39,45 @@ def fitted(spec: Spec, found: Sequence[tuple[str, Probe]], verdicts: Sequence[Ve
     batch = spec.workload.batch
     length = batch.length.max if batch.length else None
     dynamic = batch.length is not None and batch.length.min not in (None, batch.length.max)
-    points = {
-        probe.micro_batch: verdict.process_bytes
+    same = [
+        (probe, verdict)
         for (_, probe), verdict in zip(found, verdicts, strict=True)
-        if probe.outcome in ENDED
-        and verdict.process_bytes is not None
-        and (probe.accumulate, probe.length) == (batch.accumulate, length)
-    }
-    if len(points) < 2:
-        return Fitted(None, "a line needs two batches measured to their end", dynamic=dynamic)
-    made = fit(points)
-    if made.per_sample_bytes <= 0:
-        return Fitted(None, "no line: what was measured does not grow with the batch", dynamic=dynamic)
+        if probe.outcome in ENDED and (probe.accumulate, probe.length) == (batch.accumulate, length)
+    ]
+    process = _line({probe.micro_batch: verdict.process_bytes for probe, verdict in same})
+    asked = _line({probe.micro_batch: requested_bytes(probe) for probe, _ in same})
+    line, of = (asked, "requested") if asked is not None else (process, "process")
+    if line is None:
+        return Fitted(None, why="no line: two batches that differ are needed", dynamic=dynamic)
     last = verdicts[-1]
     limit = None if last.budget_bytes is None else last.budget_bytes - last.reserve_bytes
-    crosses = None if limit is None else (limit - made.fixed_bytes) / made.per_sample_bytes
-    return Fitted(made, "", crosses, limit, dynamic)
+    reach = None if limit is None or process is None else largest(process, limit)
+    return Fitted(line, of, "", reach, limit, dynamic)
 
 
-def sentences(one: Fitted, width: int) -> list[str]:
+def requested_bytes(probe: Probe) -> int | None:
+    """The requested peak of the worst phase; None: it was not traced to its end."""
+    peak = probe.phases.get(probe.worst_phase or "")
+    return peak.requested_bytes if peak is not None else None
+
+
+def _line(points: Mapping[int, int | None]) -> Line | None:
+    known = {batch: size for batch, size in points.items() if size is not None}
+    made = fit(known) if len(known) > 1 else None
+    return made if made is not None and made.per_sample_bytes > 0 else None
+
+
+def sentences(one: Fitted, scale: Scale, width: int) -> list[str]:
     """What is to be said of the line, in rows of at most ``width`` columns."""
     if one.line is None:
         return [one.why[:width]]
+    fixed, each = sized(one.line.fixed_bytes, scale), sized(one.line.per_sample_bytes, scale)
     said = [
-        f"planning aid: {units.gib(one.line.fixed_bytes)} + {units.gib(one.line.per_sample_bytes)} GiB x batch",
-        f"residual at most {units.gib(one.line.residual_max_bytes)} GiB",
+        f"planning aid: {fixed} + {each} x batch",
+        f"  of {one.of}, residual at most {sized(one.line.residual_max_bytes, scale)}",
     ]
-    if one.limit_bytes is not None:
-        reach = largest(one.line, one.limit_bytes)
-        said.append(f"meets {units.gib(one.limit_bytes)} GiB at {one.crosses:,.1f}: {reach:,} by it")
+    if one.limit_bytes is not None and one.reach is not None:
+        said.append(f"  process within {sized(one.limit_bytes, scale)} up to {one.reach:,}")
     said.append("lengths vary: only a measured peak counts" if one.dynamic else "only what was run is proven")
     return [row[:width] for row in said]
 
@@ -73,10 +86,11 @@ def chart(
     found: Sequence[tuple[str, Probe]],
     verdicts: Sequence[Verdict],
     one: Fitted,
+    scale: Scale,
     width: int,
     height: int,
 ) -> list[Text]:
-    """Process over micro-batch; the reserve is shaded, the budget its upper edge, the line dotted."""
+    """Memory over micro-batch; the reserve is shaded, the budget its upper edge, the line dotted."""
     points = [
         (probe.micro_batch, verdict.process_bytes, probe.outcome)
         for (_, probe), verdict in zip(found, verdicts, strict=True)
@@ -103,15 +117,19 @@ def chart(
             if y is not None:
                 grid[y][x] = ("·", "strong")
     marks: dict[int, int] = {}
+    for batch, size in _asked(found, one):
+        y = _row(size, top, rows)
+        if y is not None:
+            grid[y][min(columns - 1, int(columns * batch / right))] = ("○", "strong")
     for batch, process, outcome in points:
         x = marks[batch] = min(columns - 1, int(columns * batch / right))
         y = rows - 1 - min(rows - 1, int(rows * process / top))
         grid[y][x] = ("●", "strong") if outcome == "fits" else ("×", "amber.strong")
-    said = "budget above" if limit and not near else "░ reserve" if reserve else "─ budget"
-    dotted = "   · line" if one.line is not None else ""
     foot = line(("       " + axis(marks, columns), "dim"))
-    told = line((f"       GiB, {said if limit else 'no budget'}{dotted}", "dim"))
-    return [*_drawn(grid, top), foot, told]
+    dotted = " · line" if one.line is not None else ""
+    asked = " ○ requested" if one.of == "requested" else ""
+    told = line((f"    ● process{asked}{dotted}"[:width], "dim"))
+    return [*_drawn(grid, top, scale), foot, told]
 
 
 def _row(size: float, top: float, rows: int) -> int | None:
@@ -131,11 +149,24 @@ def axis(marks: dict[int, int], columns: int) -> str:
     return "".join(cells).rstrip()
 
 
-def _drawn(grid: list[list[tuple[str, str]]], top: float) -> list[Text]:
+def _asked(found: Sequence[tuple[str, Probe]], one: Fitted) -> list[tuple[int, int]]:
+    """(batch, requested bytes) where the line is of those."""
+    if one.of != "requested":
+        return []
+    sizes = [(probe.micro_batch, requested_bytes(probe)) for _, probe in found]
+    return [(batch, size) for batch, size in sizes if size is not None]
+
+
+def _label(size: float, scale: Scale) -> str:
+    value = size / 2**30 * scale.factor
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def _drawn(grid: list[list[tuple[str, str]]], top: float, scale: Scale) -> list[Text]:
     rows = len(grid)
     lines: list[Text] = []
     for y, cells in enumerate(grid):
-        label = f"{units.gib(round(top * (rows - y) / rows), 1)}" if y in (0, rows // 2) else ""
+        label = _label(top * (rows - y) / rows, scale) if y in (0, rows // 2) else ""
         text = ending(line(""), 5, label, "dim") if label else line(" " * 5)
         text.append(" ┤" if label else " │", "dim")
         for glyph, role in cells:

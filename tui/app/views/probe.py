@@ -56,7 +56,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     made = _of_timeline(state, head, scene.exact, width, height, cursor)
     if made is None:
         made = _of_project(scene, state, found, head, width, height, cursor)
-    keys = (("x", "stop"), *(one for one in made.keys if one[0] != "r")) if running else made.keys
+    keys = (("x", "stop"), *(one for one in made.keys if one[0] not in "rs")) if running else made.keys
     return replace(made, keys=keys)
 
 

@@ -11,14 +11,14 @@ from tui.app.choose import latest, uncancelled
 from tui.app.lines import at, cut, ending, fit, line
 from tui.app.live import Live
 from tui.app.page import BLANK, Row, Scene, Section, answer
-from tui.app.views.batch_chart import chart, fitted, sentences
+from tui.app.views.batch_chart import chart, fitted, requested_bytes, sentences
 from tui.app.views.figures import Scale, aligned, plural, scale_of, sized
 from tui.budget.ledger import probe_verdict
 from tui.budget.verdict import Verdict
 from tui.project.measured import Measured, Probe, Search
 from tui.project.model import Spec
 
-_CHART = 45
+_CHART = 46
 """Columns of the table beside a chart on a terminal of 80."""
 _WIDE = 116
 """Columns from which the whole table stands beside the chart."""
@@ -83,26 +83,26 @@ def sections(scene: Scene, width: int, room: int, *, table: bool = False) -> tup
     spec: Spec = scene.project.spec
     found = measured_batches(spec, scene.project.measured)
     verdicts = [probe_verdict(spec, probe) for _, probe in found]
-    scale = scale_of(scene.exact, None)
+    scale = _scale(scene, found)
     charted = bool(found) and width >= 80 and not scene.exact and not table
     across = (_CHART if width < _WIDE else 68) if charted else width
     several = len({probe.length for _, probe in found}) > 1
     plan = _Plan(scale, across, requested=across >= 60, length=several)
     notes = _notes(found, search_of(scene))
-    rows = [Row(cut(_heading(plan), across + 1))]
+    rows = [Row(cut(_heading(plan), across))]
     for (key, probe), verdict in zip(found, verdicts, strict=True):
-        text = cut(_row(probe, verdict, notes.get(key, ""), plan), across + 1)
+        text = cut(_row(probe, verdict, notes.get(key, ""), plan), across)
         rows.append(Row(text, pick=True, name=key, detail=_detail(key, probe, width)))
     if (running := _running(scene.live)) is not None:
-        rows.append(Row(cut(running, across + 1)))
+        rows.append(Row(cut(running, across)))
     one = fitted(spec, found, verdicts)
-    said = [Row(line((f" {text}", "dim"))) for text in sentences(one, across - 2)]
+    said = [Row(line((f" {text}", "dim"))) for text in sentences(one, scale, across - 2)]
     tall = max(min(room, 18), min(len(rows) + 1, 18))
     while said and len(rows) + len(said) + 1 > max(tall, room):
         said.pop(0)
     rows += [BLANK] * (max(0, tall - len(rows) - len(said)) if charted else 1) + said
     if charted:
-        drawn = chart(found, verdicts, one, width - across - 2, max(8, min(tall, len(rows))))
+        drawn = chart(found, verdicts, one, scale, width - across - 2, max(8, min(tall, len(rows))))
         rows = [
             Row(at(row.line.copy(), across, "").append_text(right), row.pick, row.detail, row.name)
             for row, right in zip(rows, [*drawn, *[line("")] * len(rows)], strict=False)
@@ -110,10 +110,16 @@ def sections(scene: Scene, width: int, room: int, *, table: bool = False) -> tup
     return (Section("", tuple(rows)),)
 
 
+def _scale(scene: Scene, found: list[tuple[str, Probe]]) -> Scale:
+    sizes = [probe_verdict(scene.project.spec, probe).process_bytes for _, probe in found]
+    return scale_of(scene.exact, max((size for size in sizes if size is not None), default=None))
+
+
 def told(scene: Scene) -> Text:
     """What the rows have in common."""
-    unit = scale_of(scene.exact, None).unit
-    return line((f" {unit}; every row ran in fresh processes; between two that fit nothing is proven", "dim"))
+    unit = _scale(scene, measured_batches(scene.project.spec, scene.project.measured)).unit
+    reserve = "; ░ reserve" if scene.project.spec.budget.reserve else ""
+    return line((f" {unit}{reserve}; fresh processes each; between two that fit nothing is proven", "dim"))
 
 
 def searched(scene: Scene, width: int) -> Text | None:
@@ -164,8 +170,7 @@ def _row(probe: Probe, verdict: Verdict, note: str, plan: _Plan) -> Text:
     end = plan.head
     if plan.requested:
         end += plan.cell + 1
-        peak = probe.phases.get(probe.worst_phase or "")
-        ending(text, end, aligned(sized(peak.requested_bytes if peak else None, scale), scale))
+        ending(text, end, aligned(sized(requested_bytes(probe), scale), scale))
     ending(text, end + plan.cell, aligned(sized(verdict.process_bytes, scale), scale), "strong")
     ending(text, end + 2 * plan.cell, aligned(sized(verdict.spare_bytes, scale), scale))
     ending(text, end + 2 * plan.cell + 11, units.rate(probe.samples_per_s))

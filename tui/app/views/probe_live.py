@@ -34,7 +34,7 @@ def page(scene: Scene, state: ProbeState, width: int, head: Row) -> Page:
     columns = trace_width(width)
     top = child.allocated.top()
     scale = scale_of(scene.exact, round(top) if top else None)
-    rows = [head, Row(_stages(child, width)), BLANK]
+    rows = [head, Row(_stages(child, width)), Row(line((f" {fit(live.plan, width - 2)}", "dim")))]
     rows += trace_block(
         "step time, ms",
         [
@@ -76,11 +76,13 @@ def _answer(live: Live, width: int) -> Text:
             said += f", {child.phase.replace('.', ', ')}"
     elif child.phase:
         said += f": {child.phase.replace('.', ', ')}"
-    pieces: list[str | tuple[str, str]] = [fit(said, max(12, width - 52))]
-    if (rate := child.rate()) is not None:
+    rate = child.rate()
+    pieces: list[str | tuple[str, str]] = [fit(said, max(12, width - (52 if rate is not None else 30)))]
+    if rate is not None:
         pieces += ["   ", (units.rate(rate), "strong"), " samples/s so far"]
     right = units.duration(live.elapsed_s) if live.elapsed_s is not None else ""
-    if right and (left := child.left_s()) is not None:
+    left = child.left_s() if not live.plan else live.plan_left_s()
+    if right and left is not None:
         right += f", {units.duration(left)} left"
     return answer(width, "»", "RUNNING", *pieces, right=right)
 
