@@ -12,7 +12,7 @@ from probe.helpers import Events, plan
 from tui.probe import exhausted, record_cuda, tasks
 from tui.probe.allocations import Record
 from tui.probe.allocator import CachingAllocator, OutOfMemory
-from tui.probe.device import exhaustion
+from tui.probe.device import exhaustion, open_device
 from tui.probe.faults import TaskError
 
 ASKED = 1 << 52
@@ -113,14 +113,14 @@ def test_the_tensors_that_were_in_the_way_are_gone_once_the_handler_has_ended(tm
         gc.collect()
         alive.append(held[0]() is not None)
 
-    done, caught = exhausted.attempt(work, exhaustion.CpuWatch(), plan("traced"), look)
+    done, caught = exhausted.attempt(work, exhaustion.CpuWatch(), plan("traced"), open_device("cpu"), look)
     assert (done, alive, held[0]()) == (None, [True], None)
     assert caught.details["asked_bytes"] == 20 * MIB
 
 
 def test_an_error_of_another_kind_is_raised_as_it_is():
     with pytest.raises(ZeroDivisionError):
-        exhausted.attempt(lambda: 1 // 0, exhaustion.CpuWatch(), plan("traced"))
+        exhausted.attempt(lambda: 1 // 0, exhaustion.CpuWatch(), plan("traced"), open_device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ class Caught:
 
 
 def attempt(
-    work: Callable[[], T], watch: Watch, plan: Plan, seen: Callable[[], None] = lambda: None
+    work: Callable[[], T], watch: Watch, plan: Plan, device: Device, seen: Callable[[], None] = lambda: None
 ) -> Tuple[Optional[T], Optional[Caught]]:
     """(what ``work`` gives, None), or (None, what is kept) when it ran out of memory.
 
@@ -64,6 +64,7 @@ def attempt(
         work: other errors of it are raised.
         watch: from before ``work``.
         plan: with a limit, an import or a call that fails for want of memory counts as well.
+        device: its limit is lifted when memory ran out, so that there is some to tell it with.
         seen: called while the error lives, to look at what only its frames hold.
     """
     limited = plan.limit_bytes is not None
@@ -72,6 +73,7 @@ def attempt(
     except Exception as error:
         if not is_exhaustion(error, limited):
             raise
+        device.lift_limit()
         seen()
         caught = Caught(error, watch, [plan.folder] if plan.folder else [], limited)
     gc.collect()  # an error and its frames can be a cycle
@@ -112,8 +114,7 @@ def conclude(caught: Caught, trace: Trace, device: Device, plan: Plan) -> TaskEr
     if trace.limit_bytes is not None:
         found["limit_bytes"] = trace.limit_bytes
     try:
-        source = _label(trace, phase, iteration)
-        device.lift_limit()
+        source = _label(trace, phase, iteration, device)
         assert trace.recorder is not None
         record = trace.recorder.stop()
         found.update(trace.recorder.at_failure())
@@ -132,13 +133,12 @@ def conclude(caught: Caught, trace: Trace, device: Device, plan: Plan) -> TaskEr
         if isinstance(trace.tracker, _Failing) and trace.tracker.failed[0] == found["operator"]:
             found["module"] = trace.tracker.failed[1]
     except Exception as second:  # the failure that is told is the first one
-        device.lift_limit()
         sys.stderr.write("what was alive could not be found: %s\n" % one_line(second))
         found["alive_unknown"] = "the record could not be read: %s" % one_line(second, 120)
     return failure(caught, plan, **found)
 
 
-def _label(trace: Trace, phase: str, iteration: Optional[int]) -> str:
+def _label(trace: Trace, phase: str, iteration: Optional[int], device: Device) -> str:
     """Register what the session holds and end the marks; in the first iteration, begin it again for labels.
 
     Returns where the labels come from.
@@ -146,7 +146,7 @@ def _label(trace: Trace, phase: str, iteration: Optional[int]) -> str:
     trace.register_all()
     source = "the labelled iteration" if trace.births else "addresses and phases alone"
     if iteration == peaks.FIRST and phase in ("forward", "backward", "step"):
-        _begin_again(trace)
+        _begin_again(trace, device)
         if trace.births:
             source = "the first iteration, begun once more under the tracker"
     trace.marks.append((time.time_ns(), "end", None, None))
@@ -175,7 +175,7 @@ class _Silent:
         pass
 
 
-def _begin_again(trace: Trace) -> None:
+def _begin_again(trace: Trace, device: Device) -> None:
     session = trace.session
     assert session is not None
     for one in session.model.parameters():
@@ -188,10 +188,14 @@ def _begin_again(trace: Trace) -> None:
     trace.mark("start")
     trace.tracker = _Failing(session.model)
     try:
+        if trace.limit_bytes is not None and device.kind == "cpu":
+            device.limit(trace.limit_bytes)  # a GPU's cap was never lifted
         with trace.tracker:
             tracing.iterate(session, _Silent(), trace, AGAIN, "first.")  # type: ignore[arg-type]
     except Exception:
         pass
+    finally:
+        device.lift_limit()
     trace.mark("again")
     trace.iteration = None
     gc.collect()

@@ -88,9 +88,8 @@ def run(plan: Plan, report: Reporter) -> None:
     watch = exhaustion.watch(device)
     if plan.limit_bytes is not None:
         device.limit(plan.limit_bytes, 0, plan.extra.get("free_bytes"))
-    _, caught = attempt(partial(_measure, plan, report, device), watch, plan)
+    _, caught = attempt(partial(_measure, plan, report, device), watch, plan, device)
     if caught is not None:
-        device.lift_limit()
         raise failure(caught, plan)
 
 

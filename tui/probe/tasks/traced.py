@@ -40,7 +40,11 @@ def run(plan: Plan, report: Reporter) -> None:
         device.limit(plan.limit_bytes, slack, plan.extra.get("free_bytes"))
         trace.limit_bytes = plan.limit_bytes + slack
     _, caught = exhausted.attempt(
-        partial(_record, plan, report, trace), watch, plan, partial(exhausted.register_unfinished, trace)
+        partial(_record, plan, report, trace),
+        watch,
+        plan,
+        device,
+        partial(exhausted.register_unfinished, trace),
     )
     if caught is not None:
         raise exhausted.conclude(caught, trace, device, plan)
