@@ -30,7 +30,8 @@ def operating(
 
     It needs a probe that fits with the reserve, uncontended, in the precision that is used, and a Verify of
     the same environment.  Of every batch, and of Verify, the latest run that ended counts: an earlier success
-    does not outweigh a later failure.  The batch that the spec asks for comes first, then the latest one.
+    does not outweigh a later failure.  The batch that the spec asks for comes first, then the latest one; a probe
+    with phases comes before one of which only was asked whether it fits.
 
     Args:
         spec: as it is now.
@@ -115,7 +116,10 @@ def _best_probe(spec: Spec, measured: Measured, fingerprint: str) -> str | None:
     fitting = _fitting(spec, measured, fingerprint)
     asked = (spec.workload.batch.micro, spec.workload.batch.accumulate)
     same = [id for id in fitting if (measured.probe[id].micro_batch, measured.probe[id].accumulate) == asked]
-    return max(same or fitting, default=None)
+    whole = [
+        id for id in fitting if measured.probe[id].phases
+    ]  # not of a search, which asked no more than whether
+    return max([id for id in same if id in whole] or whole or same or fitting, default=None)
 
 
 def _fallback(spec: Spec, measured: Measured, fingerprint: str, probe: Probe) -> str | None:
