@@ -93,7 +93,7 @@ def test_a_configuration_is_not_checked_when_none_is_asked_for() -> None:
 
 
 def test_a_formula_of_another_family_is_not_taken_from_the_configuration() -> None:
-    with pytest.raises(ValueError, match=r"n_layer is not an argument of mlp"):
+    with pytest.raises(ValueError, match=r"config.json does not say the arguments of mlp; write them"):
         _formula('source = "config.json"\nformula = "mlp"\nargs = { n_layer = 2 }', GPT2)
 
 

@@ -76,6 +76,11 @@ def test_an_mlp_is_a_chain_of_linear_layers():
     assert formula("mlp", {"inputs": 3, "hidden": [], "outputs": 2, "bias": False}).total == 6
 
 
+def test_equal_layers_that_follow_each_other_are_one_summand() -> None:
+    found = formula("mlp", {"inputs": 3, "hidden": [4] * 2_000, "outputs": 2})
+    assert (found.total, found.text) == (16 + 1_999 * 20 + 10, "16 + 1,999 x 20 + 10")
+
+
 def test_a_convnet_has_a_convolution_bias_only_without_a_norm():
     args = {"channels": [4, 8], "classes": 10, "in_channels": 3}
     batch = formula("convnet", args)

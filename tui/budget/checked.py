@@ -18,7 +18,7 @@ def formula_of(spec: Spec, configuration: Mapping[str, Any] | None = None) -> Fo
         configuration: of a source that is a Hugging Face configuration, see ``project.configuration``.
 
     Raises:
-        ValueError: the family's arguments are wrong, in one sentence.
+        ValueError: the family's arguments are wrong, or a configuration of another kind has none; one sentence.
     """
     workload = spec.workload
     family = workload.formula or (workload.source if workload.source in params.FAMILIES else "")
@@ -30,4 +30,8 @@ def formula_of(spec: Spec, configuration: Mapping[str, Any] | None = None) -> Fo
         mapped = configurations.arguments_of(configuration)
         if mapped is not None and family in ("", mapped[0]):
             return params.formula(*mapped)
+        if family:
+            raise ValueError(
+                f"{workload.source} does not say the arguments of {family}; write them into workload.formula_args"
+            )
     return params.formula(family, workload.args) if family else None

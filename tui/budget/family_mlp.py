@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from tui.budget import layers
@@ -33,6 +33,7 @@ def formula(args: Mapping[str, Any]) -> Formula:
         text = "inputs x outputs" + (" + outputs" if bias else "") + (" + 2 x outputs" if normed else "")
         size = layers.dense(before, after, bias) + (layers.layer_norm(after) if normed else 0)
         found.append(term(f"layer {number}", text, size, inputs=before, outputs=after))
-    sizes = " + ".join(f"{one.value:,}" for one in found)
+    alike = ((value, len(list(those))) for value, those in groupby(one.value for one in found))
+    sizes = " + ".join(f"{times:,} x {value:,}" if times > 1 else f"{value:,}" for value, times in alike)
     part = Term(f"{len(found)} layers", "sum of the layers", sizes, total(found), tuple(found))
     return result("mlp", [part], [sizes])
