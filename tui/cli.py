@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tui import __version__
-from tui.commands.ranges import numbers, several, whole
+from tui.commands.ranges import numbers, refuse_unsearched, several, whole
 from tui.errors import PeakmarkError, UsageError
 
 COMMANDS = (
@@ -303,6 +303,7 @@ def _output(given: argparse.Namespace) -> Any:
 def _options(given: argparse.Namespace) -> Any:
     from tui.engine.context import Options
 
+    refuse_unsearched(given)
     return Options(
         device=given.device,
         trust=given.trust,

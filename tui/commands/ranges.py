@@ -6,6 +6,8 @@ import argparse
 import re
 from collections.abc import Callable
 
+from tui.errors import UsageError
+
 MOST_DIGITS = 12
 
 MOST = 1000
@@ -58,3 +60,18 @@ def several(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--within", type=whole(1), metavar="MINUTES", help="begin nothing that would take longer"
     )
+
+
+def refuse_unsearched(given: argparse.Namespace) -> None:
+    """Refuse the options of a search where none was asked for.
+
+    Raises:
+        UsageError: it names the option.
+    """
+    if getattr(given, "search", False):
+        return
+    for name, default in (("upper", None), ("multiple_of", 1)):
+        if getattr(given, name, default) != default:
+            raise UsageError(
+                f"--{name.replace('_', '-')} means something with --search only", hint="add --search"
+            )
