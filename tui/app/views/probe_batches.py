@@ -134,7 +134,7 @@ def searched(scene: Scene, width: int) -> Text | None:
     if found is None or live is not None or "probe" in scene.stale:
         return None
     one = found[1]
-    right = f"{plural(len(one.candidates), 'measurement')}, {units.duration(one.seconds)}"
+    right = f"{plural(len(one.candidates), 'probe')}, {units.duration(one.seconds)}"
     if one.outcome == "interrupted":
         return answer(width, "!", "INTERRUPTED", f"s goes on with it: {one.why}", right=right, good=False)
     if one.outcome != "done":
