@@ -1,7 +1,6 @@
 """What a probe keeps of children that ran out of memory; nothing is measured."""
 
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import pytest
 from sample_project import CUDA_SPEC
@@ -10,11 +9,10 @@ from tui.engine.outcome import Outcome
 from tui.engine.steps.outcomes import with_outcome
 from tui.probe.protocol import Failed, IterationDone
 from tui.project.encode import to_table
-from tui.project.measured import Measured, PhasePeak, Probe, Reading
+from tui.project.measured import PhasePeak, Probe, Reading
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 MIB, GIB = 2**20, 2**30
-PROJECT = SimpleNamespace(spec=CUDA_SPEC, measured=Measured())
 ALIVE = {"alive": {"weights": 3 * GIB}, "alive_modules": {"net": 3 * GIB}, "alive_top": {"w": 3 * GIB},
          "alive_source": "the labelled iteration", "operator": "mm", "module": "net.3"}  # fmt: skip
 
@@ -27,11 +25,11 @@ def outcome(word, phase="first.forward", **details):
 
 def ended(*outcomes, device="cuda", **changes):
     probe = Probe(AT, "s", "e-1", "fp32", 8, 1, "unknown", device=device, **changes)
-    return with_outcome(PROJECT, probe, outcomes)
+    return with_outcome(CUDA_SPEC, [], probe, outcomes)
 
 
 def test_labels_are_of_the_traced_child_and_figures_of_the_one_that_decides():
-    traced = outcome("out-of-memory", phase="forward", iteration=0, micro=0, asked_bytes=2 * GIB, **ALIVE)
+    traced = outcome("out-of-memory", phase="forward", iteration=0, micro=0, asked_bytes=GIB, **ALIVE)
     timed = outcome("out-of-memory", asked_bytes=GIB, device_free_bytes=MIB, reserved_bytes=9 * GIB,
                     allocated_bytes=4 * GIB, largest_free_block_bytes=GIB // 2, free_blocks_bytes=5 * GIB)  # fmt: skip
     found = ended(traced, timed)
@@ -57,6 +55,8 @@ def test_labels_are_of_the_traced_child_and_figures_of_the_one_that_decides():
 def test_what_failed_elsewhere_while_traced_names_no_operator_of_the_other():
     traced = outcome("out-of-memory", phase="backward", iteration=0, asked_bytes=GIB, **ALIVE)
     found = ended(traced, outcome("out-of-memory", asked_bytes=GIB))
+    larger = outcome("out-of-memory", phase="forward", iteration=0, asked_bytes=2 * GIB, **ALIVE)
+    assert ended(larger, outcome("out-of-memory", asked_bytes=GIB)).exhausted_operator is None
     assert found.exhausted_operator is None
     assert found.unknown["exhausted_operator"] == "an untraced run does not see operators"
 
@@ -131,6 +131,6 @@ def test_several_micro_batches_name_the_one_that_failed():
     assert found.failure == "out of memory: iteration 2, backward, asked for 8 B"
     probe = Probe(AT, "s", "e-1", "fp32", 8, 4, "unknown", device="cuda")
     found = with_outcome(
-        PROJECT, probe, [outcome("out-of-memory", "backward", iteration=1, micro=1, asked_bytes=8)]
+        CUDA_SPEC, [], probe, [outcome("out-of-memory", "backward", iteration=1, micro=1, asked_bytes=8)]
     )
     assert found.failure == "out of memory: iteration 2, backward of micro-batch 2, asked for 8 B"

@@ -231,9 +231,15 @@ def test_a_batch_that_does_not_fit_is_a_verdict_and_the_others_are_kept(too_larg
     assert "FITS, 2 of 3." in done.out
     small, _, big = load(shell.folder / "tiny.toml").measured.probe.values()
     assert (small.outcome, big.outcome) == ("fits", "out-of-memory")
-    assert big.failure == "out of memory: iteration 1, forward, asked for 2,147,483,648 B"
-    assert big.asked_bytes == 131072 * 4096 * 4
-    assert big.limit_bytes >= 900 * 2**20
+    assert (
+        big.failure == "out of memory: iteration 1, forward, in relu of Perceptron, asked for 1,073,741,824 B"
+    )
+    assert big.asked_bytes == 131072 * 2048 * 4
+    assert big.limit_bytes == 900 * 2**20
+    assert big.exhausted_class == "limit"
+    assert "it was held to 900.0 MiB" in big.exhausted_why
+    assert sum(big.alive.values()) > 0
+    assert big.would_fit.startswith("micro ")
     assert children_of(shell) == []
 
 
@@ -242,7 +248,8 @@ def test_one_batch_that_does_not_fit_exits_one_and_says_what_it_asked_for(too_la
     done = shell("probe", "tiny.toml", "--batch", "131072", "--json")
     assert done.code == 1
     assert done.document["outcome"] == "out-of-memory"
-    assert done.document["out_of_memory"]["asked_bytes"] == 131072 * 4096 * 4
+    found = done.document["out_of_memory"]
+    assert (found["asked_bytes"], found["cause"]) == (131072 * 2048 * 4, "limit")
     assert_explained(done.document)
     assert "fits" in [one.outcome for one in load(shell.folder / "tiny.toml").measured.probe.values()]
 

@@ -21,7 +21,7 @@ import torch
 
 from . import peaks, timeline, tracing
 from .device.exhaustion import Watch
-from .faults import TaskError, is_out_of_memory, one_line, place, said_by
+from .faults import TaskError, asked_bytes, is_out_of_memory, one_line, place, said_by
 from .labels import Labelled
 from .tracker import Tracker
 
@@ -130,8 +130,9 @@ def conclude(caught: Caught, trace: Trace, device: Device, plan: Plan) -> TaskEr
             alive(labelled, failed.event - 1), operator=failed.op.replace("aten::", ""), alive_source=source
         )
         found["survived"] = survived(labelled, failed.event)
-        if isinstance(trace.tracker, _Failing) and trace.tracker.failed[0] == found["operator"]:
-            found["module"] = trace.tracker.failed[1]
+        again = trace.tracker
+        if isinstance(again, _Failing) and again.asked == caught.details.get("asked_bytes"):
+            found["operator"], found["module"] = again.failed  # what was called, not what that calls in turn
     except Exception as second:  # the failure that is told is the first one
         sys.stderr.write("what was alive could not be found: %s\n" % one_line(second))
         found["alive_unknown"] = "the record could not be read: %s" % one_line(second, 120)
@@ -154,17 +155,19 @@ def _label(trace: Trace, phase: str, iteration: Optional[int], device: Device) -
 
 
 class _Failing(Tracker):
-    """A tracker that also says which operator of which module raised an error; ``failed``: (operator, module)."""
+    """A tracker that also says what raised an error: ``failed``, (operator, module), and what it had ``asked`` for."""
 
     failed = ("", "")
+    asked: Optional[int] = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Optional[Dict[str, Any]] = None
     ) -> Any:
         try:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        except Exception:
+        except Exception as error:
             self.failed = (func._schema.name.partition("::")[2], self._module())
+            self.asked = asked_bytes(error)
             raise
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tui.budget import exhausted
@@ -11,23 +11,30 @@ from tui.budget.exhausted import Numbers
 from tui.budget.ledger import probe_verdict
 from tui.budget.would_fit import known, would_fit
 from tui.engine.outcome import Outcome
-from tui.project.load import Project
 from tui.project.measured import Probe
+from tui.project.model import Spec
 
 NO_CACHE = "the CPU has no caching allocator"
 
 
-def with_outcome(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
-    """``probe`` with how it ended: by its verdict, or by what stopped it; ``outcomes``: traced, then timed."""
+def with_outcome(spec: Spec, saved: Iterable[Probe], probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
+    """``probe`` with how it ended: by its verdict, or by what stopped it.
+
+    Args:
+        spec: budget and reserve.
+        saved: probes of the project, which say what would fit when this one does not.
+        probe: with its phases and readings.
+        outcomes: of its children, traced, then timed; the last one decides.
+    """
     last = outcomes[-1]
     if last.word == "out-of-memory":
-        return _exhausted(project, probe, outcomes)
+        return _exhausted(spec, saved, probe, outcomes)
     if last.word == "done":
         unknown = dict(probe.unknown)
         if outcomes[0].word == "out-of-memory":
             told = _sentence(outcomes[0], _details(outcomes[0]))
             unknown["phases"] = f"tracing needs memory of its own, and did not have it ({told})"
-        outcome = probe_verdict(project.spec, probe).outcome
+        outcome = probe_verdict(spec, probe).outcome
         return dataclasses.replace(probe, outcome=outcome, unknown=unknown)
     word = "cancelled" if last.word == "cancelled" else "failed"
     return dataclasses.replace(probe, outcome=word, failure=last.sentence)
@@ -37,7 +44,7 @@ def _details(outcome: Outcome) -> dict[str, Any]:
     return outcome.failure.details if outcome.failure is not None else {}
 
 
-def _exhausted(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
+def _exhausted(spec: Spec, saved: Iterable[Probe], probe: Probe, outcomes: Sequence[Outcome]) -> Probe:
     """The figures are those of the child that decides, what was alive is from the one that was traced."""
     details, traced = _details(outcomes[-1]), _details(outcomes[0])
     same = _place(outcomes[-1]) == _place(outcomes[0])
@@ -45,7 +52,7 @@ def _exhausted(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> P
         **({key: traced[key] for key in ("operator", "module") if key in traced} if same else {}),
         **details,
     }
-    numbers = _numbers(project, probe, details)
+    numbers = _numbers(spec, probe, details)
     found = exhausted.classify(numbers)
     index = _iteration(outcomes[-1], shown)
     probe = dataclasses.replace(
@@ -68,9 +75,9 @@ def _exhausted(project: Project, probe: Probe, outcomes: Sequence[Outcome]) -> P
         device_free_bytes=numbers.device_free,
         **_alive(probe, traced, outcomes, same),
     )
-    budget = project.spec.budget
+    budget = spec.budget
     limit = None if budget.job is None else budget.job - budget.reserve
-    others = known(project.spec, probe, project.measured.probe.values())
+    others = known(spec, probe, saved)
     fits = would_fit(probe, numbers, found.word, others, limit)
     probe = dataclasses.replace(probe, would_fit=fits or None)
     return dataclasses.replace(probe, unknown={**probe.unknown, **_reasons(probe, traced)})
@@ -99,8 +106,8 @@ def _alive(
     return {}
 
 
-def _numbers(project: Project, probe: Probe, details: Mapping[str, Any]) -> Numbers:
-    budget = project.spec.budget.job
+def _numbers(spec: Spec, probe: Probe, details: Mapping[str, Any]) -> Numbers:
+    budget = spec.budget.job
     others = probe.readings.get("others")
     place: Any = details.get("place") or probe.device
     allocated = details.get("allocated_bytes")
@@ -157,9 +164,11 @@ def _iteration(last: Outcome, details: Mapping[str, Any]) -> int | None:
     return index if isinstance(index, int) else None
 
 
-def _place(outcome: Outcome) -> tuple[str, int | None]:
+def _place(outcome: Outcome) -> tuple[str, int | None, int | None]:
+    """Phase, iteration and size of the failed allocation: where all are alike, two children failed alike."""
     details = _details(outcome)
-    return _phase(outcome, details).removeprefix("first."), _iteration(outcome, details)
+    size = details.get("segment_bytes") or details.get("asked_bytes")
+    return _phase(outcome, details).removeprefix("first."), _iteration(outcome, details), size
 
 
 def _sentence(last: Outcome, details: Mapping[str, Any], accumulate: int = 1) -> str:

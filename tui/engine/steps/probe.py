@@ -21,7 +21,7 @@ from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
 from tui.engine.steps.timelines import with_timeline
 from tui.engine.steps.times import with_times
-from tui.errors import VerdictError
+from tui.errors import ProjectError, VerdictError
 from tui.project.ids import new_id
 from tui.project.load import Project
 from tui.project.measured import Measured, Probe
@@ -155,7 +155,16 @@ def assemble(
         journal=common.journal_name([outcomes[-1]]),
     )
     probe = with_timeline(with_times(probe, timed), traced)
-    return with_outcome(project, probe, outcomes)
+    saved = _saved(context, project) if outcomes[-1].word == "out-of-memory" else []
+    return with_outcome(project.spec, saved, probe, outcomes)
+
+
+def _saved(context: Context, project: Project) -> list[Probe]:
+    """The probes that are saved by now, those of this very sweep among them."""
+    try:
+        return list(context.load().measured.probe.values())
+    except ProjectError:  # edited meanwhile: what will be saved is told there
+        return list(project.measured.probe.values())
 
 
 def _note_gradients(context: Context, spec: str, children: Mapping[str, Outcome]) -> None:
