@@ -9,6 +9,8 @@ import pytest
 from app import sample
 from app.fakes import FakeSource, probe_events
 from app.test_app_modules import counted, gpt2
+from app.test_app_probe_screen import read
+from app.test_app_probe_screen import source as with_timeline
 from tui.app.app import PeakmarkApp
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["small", "large"])
@@ -56,6 +58,29 @@ def test_the_module_tree(snap_compare):
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=browse)
+
+
+@pytest.mark.parametrize(
+    ("pane", "theme", "size"),
+    [
+        ("timeline", "dark", (80, 24)),
+        ("timeline", "light", (120, 40)),
+        ("timeline", "contrast", (60, 16)),
+        ("alive", "dark", (80, 24)),
+        ("batches", "ansi", (120, 40)),
+    ],
+    ids=["timeline-small", "timeline-light", "timeline-least", "alive", "batches-ansi"],
+)
+def test_a_pane_of_the_probe(snap_compare, pane, theme, size):
+    app = PeakmarkApp(Path("h100.toml"), with_timeline(), theme_name=theme)
+
+    async def browse(pilot):
+        await pilot.press("4", *["tab"] * (1 + ("timeline", "alive", "batches").index(pane)))
+        await read(app, pilot)
+        await pilot.press("j", *["right"] * 4 * (pane == "timeline"))
+        await read(app, pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=browse)
 
 
 @pytest.mark.parametrize("theme", ["light", "ansi"])
