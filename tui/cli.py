@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tui import __version__
-from tui.commands.ranges import numbers, refuse_unsearched, several, whole
+from tui.commands.ranges import names, numbers, refuse_unsearched, settings, several, whole
 from tui.errors import PeakmarkError, UsageError
 
 COMMANDS = (
@@ -224,7 +224,7 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
     _measuring(parser)
-    parser.add_argument("--settings", type=_settings, help="fp32,bf16-autocast,...")
+    parser.add_argument("--settings", type=settings, help="fp32,bf16-autocast,...")
     parser.add_argument(
         "--iterations", type=whole(5), help="optimizer steps of each run; default: the project's"
     )
@@ -252,8 +252,8 @@ def _report_args(parser: argparse.ArgumentParser) -> None:
 
 def _run_args(parser: argparse.ArgumentParser) -> None:
     _probe_args(parser)
-    parser.add_argument("--steps", type=_names, default=STEPS, help=f"default: {','.join(STEPS)}")
-    parser.add_argument("--settings", type=_settings, help=argparse.SUPPRESS)
+    parser.add_argument("--steps", type=names, default=STEPS, help=f"default: {','.join(STEPS)}")
+    parser.add_argument("--settings", type=settings, help=argparse.SUPPRESS)
     parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, help="the report's file")
 
@@ -282,16 +282,6 @@ def _calc_args(parser: argparse.ArgumentParser) -> None:
 def _doctor_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", action="store_true", help="allow the project's interpreter to run")
     parser.add_argument("project", nargs="?", type=Path, help="use its interpreter")
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _settings(text: str) -> tuple[str, ...]:
-    if not (names := _names(text)):
-        raise argparse.ArgumentTypeError("names no setting")
-    return names
 
 
 def _output(given: argparse.Namespace) -> Any:

@@ -1,4 +1,4 @@
-"""Lists and ranges of whole numbers on the command line: ``1,2,4``, ``1..8``, ``8..64/8``, and mixed."""
+"""Lists on the command line: numbers and ranges (``1,2,4``, ``1..8``, ``8..64/8``, and mixed), and names."""
 
 from __future__ import annotations
 
@@ -50,6 +50,22 @@ def numbers(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"{part!r} is more than {MOST} numbers")
         found |= dict.fromkeys(range(first, last + 1, by))
     return tuple(found)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names between commas; empty ones are left out."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def settings(text: str) -> tuple[str, ...]:
+    """Precision settings between commas, at least one.
+
+    Raises:
+        argparse.ArgumentTypeError: there is none.
+    """
+    if not (found := names(text)):
+        raise argparse.ArgumentTypeError("names no setting")
+    return found
 
 
 def several(parser: argparse.ArgumentParser) -> None:
