@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from tui.budget.search import Trial
 from tui.engine.context import Context, Options
 from tui.engine.device import Device
 from tui.engine.outcome import Outcome
-from tui.engine.steps import probe
+from tui.engine.steps import evidence, probe, sweep
 from tui.errors import PeakmarkError
 from tui.probe.protocol import EnvironmentSeen, Failed, Planned, ReadingTaken
 from tui.project.load import load
+from tui.project.measured import Probe
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 MIB = 2**20
@@ -375,3 +377,27 @@ async def test_a_batch_is_measured_at_its_longest_though_others_are_typical(proj
     assert {plan.batch["micro"] * plan.batch["length"] for plan in world.plans} == {2048}
     padded = [4 * max(lengths[place : place + 4]) for place in range(0, len(lengths), 4)]
     assert max(padded) == 2048
+
+
+def test_the_hosts_memory_bounds_what_a_device_could_hold(project, monkeypatch):
+    """Images of 3 x 224 x 224 in fp32, four micro-batches of which are made ahead of an iteration."""
+    project.write_text(project.read_text().replace("micro = 4", "micro = 4\naccumulate = 4"))
+    spec = load(project).spec
+    monkeypatch.setattr(evidence.host, "memory_total_bytes", lambda: 2_466_250_752)
+    one = Probe(AT, "s", "e", "fp32", 2, 4, "fits", batch_bytes=2 * 3 * 224 * 224 * 4)
+    card = Device("cuda", "GPU-1", "H100", 80 * 1024 * MIB)
+    assert evidence.host_bound(spec, card, [one]) == 1024
+    assert evidence.host_bound(spec, card, []) is None
+    assert evidence.host_bound(spec, Device("cpu", "cpu", "CPU", 1), [one]) is None
+
+
+def test_running_out_under_a_lower_cap_proves_nothing_under_a_higher_one(project):
+    spec = load(project).spec
+    out = Probe(AT, "s", "e", "fp32", 8, 1, "out-of-memory", limit_bytes=500 * MIB, failed_phase="forward")
+    assert evidence.trial_of(spec, out, 500 * MIB) == Trial(8, "fails")
+    assert evidence.trial_of(spec, out, 501 * MIB) is None
+
+
+def test_a_plan_names_a_long_range_by_its_ends():
+    assert sweep._listed(range(1, 9)) == "1, 2, 3, 4, 5, 6, 7, 8"
+    assert sweep._listed(range(8, 80, 8)) == "8 to 72 (9 of them)"

@@ -17,6 +17,9 @@ from tui.probe.protocol import Planned, Progress
 from tui.project.load import Project
 from tui.project.measured import Probe
 
+MOST_LISTED = 8
+"""Sizes that a plan names one by one."""
+
 
 async def run(context: Context) -> StepResult:
     """Measure every asked batch, saving each; the code is 1 when a single one does not fit, or none of several."""
@@ -65,9 +68,9 @@ def _plan(project: Project, spec: str, wanted: Sequence[Candidate], manner: Mann
     expected = [_expected(project, spec, one, manner) for one in wanted]
     known = [one for one in expected if one is not None]
     total = sum(known) if len(known) == len(expected) else None
-    micros = ", ".join(str(one) for one in dict.fromkeys(one.micro for one in wanted))
+    micros = _listed([one.micro for one in wanted])
     lengths = list(dict.fromkeys(one.length for one in wanted))
-    grid = "" if lengths == [None] else f" at length {', '.join(str(one) for one in lengths)}"
+    grid = "" if lengths == [None] else f" at length {_listed([one or 0 for one in lengths])}"
     told = f"{len(wanted)} measurements, micro-batch {micros}{grid}, a fresh process each"
     told += (
         f"; --quick: {manner.iterations} timed iterations instead of {Manner().iterations}" if quick else ""
@@ -76,6 +79,14 @@ def _plan(project: Project, spec: str, wanted: Sequence[Candidate], manner: Mann
         "; duration n/a before the first one" if total is None else f"; expected {units.long_duration(total)}"
     )
     return Planned(told, total)
+
+
+def _listed(values: Sequence[int]) -> str:
+    """Each value once: all of a few, of many the first, the last and how many."""
+    shown = list(dict.fromkeys(values))
+    if len(shown) > MOST_LISTED:
+        return f"{shown[0]} to {shown[-1]} ({len(shown)} of them)"
+    return ", ".join(str(one) for one in shown)
 
 
 def _too_late(context: Context, spec: str, one: Candidate, manner: Manner, begun: float) -> str:
