@@ -309,6 +309,30 @@ async def test_in_another_environment_nothing_of_the_earlier_part_counts(project
     assert {world.saved.probe[id].environment for id in world.search.probes} == {world.search.environment}
 
 
+async def test_measurements_of_another_environment_guide_no_further_than_the_first_candidate(project):
+    guiding = World(project, search=False, batches=(4, 8))
+    guiding.torch = "2.12"
+    await guiding.run()
+    world = World(project)
+    await world.run()
+    assert world.search.largest == LIMIT
+    assert len({world.saved.probe[id].environment for id in world.search.probes}) == 1
+
+
+async def test_an_environment_that_changes_during_a_search_ends_it(project):
+    world = World(project)
+    measure = world.measure
+
+    async def changing(plan, title):
+        world.torch = f"2.{len(world.plans)}"
+        return await measure(plan, title)
+
+    world.context.measure = changing
+    result = await world.run()
+    assert (result.outcome, result.code) == ("failed", 4)
+    assert world.search.why == "the environment became another one while it was searched"
+
+
 async def test_another_budget_begins_a_search_of_its_own(project):
     ended = World(project)
     ended.stop_after = 3

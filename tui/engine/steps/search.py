@@ -105,9 +105,11 @@ class _Search:
     def _reuse(self) -> None:
         """Take in what the interrupted search had measured, also what it had no time left to list."""
         limit = probes.limit_of(self.context, self.project)
+        before = self.entry
+        self.entry = dataclasses.replace(before, candidates={}, probes=())
         for id, probe in sorted(self.project.measured.probe.items()):
-            listed = id in self.entry.probes
-            later = probe.at >= self.entry.at and self.entry.environment in ("", probe.environment)
+            listed = id in before.probes
+            later = probe.at >= before.at and before.environment in ("", probe.environment)
             same = probe in comparable(self.project, self.spec, self._batch(probe.micro_batch))
             trial = trial_of(self.project.spec, probe, limit) if same and (listed or later) else None
             if trial is not None and trial.micro % self.entry.multiple_of == 0:
@@ -218,16 +220,18 @@ class _Search:
         self._say_trial(trial, probe)
 
     def _check_environment(self, probe: Probe) -> None:
-        """What was reused counts only where it was measured: in the environment of what is measured now."""
-        if not self.entry.environment or probe.environment == self.entry.environment:
-            return
-        self.context.say(
-            Planned("the environment is another one than before: nothing of the earlier search counts")
-        )
-        self.trials, self.probes, self.guides = [], {}, {}
-        self.entry = dataclasses.replace(
-            self.entry, candidates={}, probes=(), reused=(), environment=probe.environment
-        )
+        """What was measured earlier counts only for the environment in which it was."""
+        now = probe.environment
+        if self.entry.environment and now != self.entry.environment:
+            if not self.entry.reused:
+                text = "the environment became another one while it was searched"
+                raise _Stop("failed", StepResult("failed", RunError.code, text, self.id))
+            self.context.say(
+                Planned("the environment is another one than before: nothing of the earlier search counts")
+            )
+            self.trials, self.probes = [], {}
+            self.entry = dataclasses.replace(self.entry, candidates={}, probes=(), reused=(), environment=now)
+        self.guides = {id: one for id, one in self.guides.items() if one.environment == now}
 
     async def _time_fastest(self, decision: Decision) -> None:
         """Measure the fastest in full where only a few iterations say that it is."""
