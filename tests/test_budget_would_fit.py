@@ -7,8 +7,9 @@ import pytest
 from sample_project import CUDA_SPEC
 
 from tui.budget.exhausted import Numbers
-from tui.budget.would_fit import Known, known, would_fit
-from tui.project.measured import PhasePeak, Probe, Reading
+from tui.budget.would_fit import Known, known, most_by_line, would_fit
+from tui.project.measured import Measured, PhasePeak, Probe, Reading
+from tui.report import advice
 
 MIB, GIB = 2**20, 2**30
 AT = datetime(2026, 12, 1, tzinfo=UTC)
@@ -92,3 +93,21 @@ def test_only_the_very_same_configuration_counts_as_measured():
     ]  # fmt: skip
     assert known(CUDA_SPEC, FAILED, others) == Known({}, frozenset())
     assert known(CUDA_SPEC, FAILED, [*others, fits]) == Known({4: 2 * GIB}, frozenset({4}))
+
+
+def test_the_line_bounds_what_is_tried_next():
+    def ran(micro, size):
+        peak = PhasePeak(GIB, process_bytes=size)
+        return replace(FAILED, micro_batch=micro, outcome="fits", phases={"step": peak}, worst_phase="step",
+                       readings={"process": Reading(size, "", ""), "others": Reading(0, "", "")})  # fmt: skip
+
+    failed = replace(FAILED, micro_batch=64)
+    # 56 GiB are the budget less the reserve: 20 and 2 a sample leave 18 samples.
+    assert most_by_line(CUDA_SPEC, failed, [ran(2, 24 * GIB), ran(4, 28 * GIB)]) == 18
+    assert most_by_line(CUDA_SPEC, failed, [ran(2, 24 * GIB), ran(4, 24 * GIB)]) is None
+    assert most_by_line(CUDA_SPEC, failed, [ran(2, 24 * GIB)]) is None
+    unbounded = replace(CUDA_SPEC, budget=replace(CUDA_SPEC.budget, job=None))
+    assert most_by_line(unbounded, failed, [ran(2, 24 * GIB), ran(4, 28 * GIB)]) is None
+    measured = Measured(probe={"p-1": ran(2, 24 * GIB), "p-2": ran(4, 28 * GIB), "p-3": failed})
+    assert advice.smaller(measured, [failed], 18) == 16
+    assert advice.smaller(measured, [failed]) == 32

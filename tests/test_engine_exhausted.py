@@ -17,9 +17,9 @@ ALIVE = {"alive": {"weights": 3 * GIB}, "alive_modules": {"net": 3 * GIB}, "aliv
          "alive_source": "the labelled iteration", "operator": "mm", "module": "net.3"}  # fmt: skip
 
 
-def outcome(word, phase="first.forward", **details):
+def outcome(word, entered="first.forward", **details):
     more = {"iterations": details.pop("iterations", ())}
-    failure = None if word == "done" else Failed("out-of-memory", "too much", "", "", phase, details)
+    failure = None if word == "done" else Failed("out-of-memory", "too much", "", "", entered, details)
     return Outcome("m-1", word, "", AT, AT, "runs/m-1.jsonl", "runs/m-1.log", failure, **more)
 
 
@@ -29,7 +29,7 @@ def ended(*outcomes, device="cuda", **changes):
 
 
 def test_labels_are_of_the_traced_child_and_figures_of_the_one_that_decides():
-    traced = outcome("out-of-memory", phase="forward", iteration=0, micro=0, asked_bytes=GIB, **ALIVE)
+    traced = outcome("out-of-memory", entered="forward", iteration=0, micro=0, asked_bytes=GIB, **ALIVE)
     timed = outcome("out-of-memory", asked_bytes=GIB, device_free_bytes=MIB, reserved_bytes=9 * GIB,
                     allocated_bytes=4 * GIB, largest_free_block_bytes=GIB // 2, free_blocks_bytes=5 * GIB)  # fmt: skip
     found = ended(traced, timed)
@@ -53,9 +53,9 @@ def test_labels_are_of_the_traced_child_and_figures_of_the_one_that_decides():
 
 
 def test_what_failed_elsewhere_while_traced_names_no_operator_of_the_other():
-    traced = outcome("out-of-memory", phase="backward", iteration=0, asked_bytes=GIB, **ALIVE)
+    traced = outcome("out-of-memory", entered="backward", iteration=0, asked_bytes=GIB, **ALIVE)
     found = ended(traced, outcome("out-of-memory", asked_bytes=GIB))
-    larger = outcome("out-of-memory", phase="forward", iteration=0, asked_bytes=2 * GIB, **ALIVE)
+    larger = outcome("out-of-memory", entered="forward", iteration=0, asked_bytes=2 * GIB, **ALIVE)
     assert ended(larger, outcome("out-of-memory", asked_bytes=GIB)).exhausted_operator is None
     assert found.exhausted_operator is None
     assert found.unknown["exhausted_operator"] == "an untraced run does not see operators"
@@ -75,7 +75,7 @@ def test_a_traced_child_that_got_further_shows_what_was_alive_where_the_other_fa
 
 
 def test_a_batch_that_ran_out_only_while_it_was_traced_is_decided_without_tracing():
-    traced = outcome("out-of-memory", phase="backward", iteration=0, asked_bytes=GIB, **ALIVE)
+    traced = outcome("out-of-memory", entered="backward", iteration=0, asked_bytes=GIB, **ALIVE)
     readings = {"process": Reading(GIB, "", ""), "others": Reading(0, "", "")}
     found = ended(traced, outcome("done"), readings=readings)
     assert (found.outcome, found.exhausted_class, found.alive) == ("fits", None, {})
@@ -108,6 +108,12 @@ def test_the_iteration_is_told_as_far_as_it_is_known(iterations, phase, index):
     found = ended(outcome("out-of-memory", phase, iterations=iterations, asked_bytes=1))
     assert found.exhausted_iteration == index
     assert ("exhausted_iteration" in found.unknown) is (index is None)
+
+
+def test_a_batch_that_cannot_even_be_made_says_so():
+    found = ended(outcome("out-of-memory", "optimizer", phase="batch", asked_bytes=8))
+    assert found.failure == "out of memory: iteration 1, making a batch, asked for 8 B"
+    assert (found.exhausted_phase, found.exhausted_iteration) == ("batch", 0)
 
 
 def test_everything_that_is_not_known_has_its_reason_and_is_absent_in_the_file():

@@ -99,6 +99,17 @@ def batch(n): return (torch.randn(n, 8),)
     assert found["asked_bytes"] >= ASKED
 
 
+@pytest.mark.parametrize("task", ["traced", "timed"])
+def test_a_batch_that_cannot_be_made_is_told_as_no_phase_of_the_iteration(tmp_path, task):
+    text = """
+import torch
+def build(): return torch.nn.Linear(8, 8)
+def batch(n): return torch.empty({asked} // 4)
+"""
+    found = run_out(tmp_path, task, text=text).details
+    assert (found["phase"], found["asked_bytes"]) == ("batch", ASKED)
+
+
 def test_the_tensors_that_were_in_the_way_are_gone_once_the_handler_has_ended(tmp_path):
     held = []
 

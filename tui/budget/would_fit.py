@@ -55,6 +55,18 @@ def _key(one: Probe) -> tuple[object, ...]:
     return (one.spec, one.environment, one.precision, one.accumulate, one.length, one.device)
 
 
+def most_by_line(spec: Spec, failed: Probe, probes: Iterable[Probe]) -> int | None:
+    """The largest micro-batch that the line through measured ones lets fit; None without a line or a limit."""
+    process, job = known(spec, failed, probes).process, spec.budget.job
+    if len(process) < 2 or job is None:
+        return None
+    try:
+        found = batch.largest(batch.fit(process), job - spec.budget.reserve)
+    except ValueError:  # it does not grow
+        return None
+    return found or None
+
+
 def would_fit(failed: Probe, numbers: Numbers, word: Class, others: Known, limit_bytes: int | None) -> str:
     """One sentence, without a full stop, or several joined by "; ".
 

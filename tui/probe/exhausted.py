@@ -49,6 +49,10 @@ class Caught:
         self.sentence = one_line(error)
         self.where = place(error, roots)
         self.details = watch.read(error)
+        if _in_batch(error):
+            self.details["phase"] = (
+                tracing.MAKING
+            )  # it belongs to no phase of the iteration, whatever was entered last
         if limited and not is_out_of_memory(error):
             self.details["too_small_for_torch"] = True
         # The log gets the whole of it here: the error that is raised in its place knows nothing of these frames.
@@ -90,6 +94,12 @@ def is_exhaustion(error: BaseException, limited: bool) -> bool:
     return isinstance(error, SystemError) or (
         isinstance(error, ImportError) and any(words in text for words in _NO_ROOM)
     )
+
+
+def _in_batch(error: BaseException) -> bool:
+    """Whether the error came while a training batch was being made on the host."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(one.name == "host_batches" and one.filename.endswith("session.py") for one in frames)
 
 
 def failure(caught: Caught, plan: Plan, **more: Any) -> TaskError:

@@ -24,12 +24,13 @@ def at_any_batch(spec: Spec, measured: Measured, probe: Probe, unit: Unit) -> st
     return f"No batch fits: {total}, the cap is {unit.text(cap)}; {mend}."
 
 
-def smaller(measured: Measured, probes: Sequence[Probe]) -> int | None:
+def smaller(measured: Measured, probes: Sequence[Probe], most: int | None = None) -> int | None:
     """Half of the smallest micro-batch, or half of that, the first that is not known to fit not; None: none.
 
     Args:
         measured: every probe of the project.
         probes: of one spec, none of which fits.
+        most: the largest that a line through measured ones lets fit, if there is one.
     """
     least = min(probes, key=lambda one: one.micro_batch)
     known = {
@@ -39,6 +40,6 @@ def smaller(measured: Measured, probes: Sequence[Probe]) -> int | None:
         and (one.spec, one.length, one.precision) == (least.spec, least.length, least.precision)
     }
     micro = least.micro_batch // 2
-    while micro in known:
+    while micro in known or (most is not None and micro > most):
         micro //= 2
     return micro or None

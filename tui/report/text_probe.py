@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tui import units
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
+from tui.budget.would_fit import most_by_line
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
@@ -195,8 +196,8 @@ def _to_try(spec: Spec, measured: Measured, probe: Probe, unit: Unit, project: s
     """A smaller batch of the same samples a step, why none can fit, or "" when there is nothing to say."""
     if said := advice.at_any_batch(spec, measured, probe, unit):
         return said
-    micro = advice.smaller(measured, [probe])
     total = probe.micro_batch * probe.accumulate
+    micro = advice.smaller(measured, [probe], most_by_line(spec, probe, measured.probe.values()))
     if micro is None or total % micro:
         return ""
     same = f"micro {micro} x accumulate {total // micro}, the same global batch"

@@ -14,6 +14,8 @@ from tui.engine.outcome import Outcome
 from tui.project.measured import Probe
 from tui.project.model import Spec
 
+MAKING = "batch"
+"""Where a batch is made on the host, which is no phase of an iteration (``probe.tracing.MAKING``)."""
 NO_CACHE = "the CPU has no caching allocator"
 
 
@@ -158,9 +160,11 @@ def _iteration(last: Outcome, details: Mapping[str, Any]) -> int | None:
     phase, index = _phase(last, details), details.get("iteration")
     if phase.startswith("first."):
         return 0
-    if index is None and phase in ("forward", "backward", "step") and last.iterations:
+    if index is None and phase in ("forward", "backward", "step", MAKING) and last.iterations:
         timed = any(one.kind == "timed" for one in last.iterations)  # of these not every one is told
         return None if timed else last.iterations[-1].index + 1
+    if index is None and phase == MAKING:
+        return 0
     return index if isinstance(index, int) else None
 
 
@@ -176,6 +180,7 @@ def _sentence(last: Outcome, details: Mapping[str, Any], accumulate: int = 1) ->
     index, asked = _iteration(last, details), details.get("asked_bytes")
     parts = [] if index is None else [f"iteration {index + 1}"]
     place = _phase(last, details).removeprefix("first.")
+    place = "making a batch" if place == MAKING else place
     micro = details.get("micro")
     parts.append(
         f"{place} of micro-batch {micro + 1}" if isinstance(micro, int) and accumulate > 1 else place
