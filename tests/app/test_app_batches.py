@@ -113,7 +113,7 @@ def test_the_line_is_of_what_tensors_asked_for_and_is_called_a_planning_aid():
     assert "of requested, residual at most 0" in "\n".join(rows)
     assert "process within 56.000 up to 35" in "\n".join(rows)
     assert "lengths vary: only a measured peak counts" in "\n".join(rows)
-    assert "● process ○ requested · line" in "\n".join(rows)
+    assert "● process * requested · line" in "\n".join(rows)
 
 
 def test_fixed_lengths_say_that_only_what_was_run_is_proven():

@@ -80,7 +80,7 @@ def test_the_chart_of_batches_names_whole_batches_and_its_label_is_whole():
     assert below.split() == ["4", "8"]
     mark = next(row for row in rows if row[46:].count("●") == 1)
     assert mark.index("●", 46) - 46 in (below.index("4"), below.index("8"))
-    assert rows[axis + 2][46:].split() == ["●", "process", "○", "requested", "·", "line"]
+    assert rows[axis + 2][46:].split() == ["●", "process", "*", "requested", "·", "line"]
 
 
 def test_labels_of_the_axis_do_not_touch_and_the_largest_is_there():

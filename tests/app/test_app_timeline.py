@@ -94,6 +94,9 @@ def test_the_groups_can_be_picked_and_say_what_one_of_them_is():
 @pytest.mark.parametrize("pane", [1, 2, 3])
 def test_panes_fill_any_terminal_and_keep_their_columns_in_ascii(size, exact, pane):
     for made in (state(), state(event=40), state(phases=True, table=True)):
+        placed = laid(sample.cuda(), "probe", *size, Cursor(pane=pane), exact=exact, probe=made)
+        whole = "".join(line.plain for line in placed.lines)
+        assert pane == 3 or made.phases or "more lines below" not in whole
         placed = laid(sample.cuda(), "probe", *size, Cursor(pane=pane, row=2), exact=exact, probe=made)
         assert len(placed.lines) == size[1]
         assert max(line.cell_len for line in placed.lines) <= size[0]

@@ -45,7 +45,7 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
     "probe": (
         *_BYTES,
         ("step time", "a whole iteration: every micro-batch and the step"),
-        ("samples/s", "of untraced iterations; memory is from a run of its own"),
+        ("samples/s", "of untraced iterations; memory has a run of its own"),
         ("95 %", "the interval of the mean of those iterations"),
         ("timeline", "one traced iteration, an event an allocation or a free"),
         ("held", "weights, optimizer state, buffers: there all the time"),
@@ -92,10 +92,10 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "ledger": (("Enter", "fold, unfold"), ("← →", "phase"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
     "probe": (
         ("s", "search a batch"),
-        ("o", "output of it"),
-        ("d", "what is read"),
+        ("o", "output, log"),
+        ("d", "meanings"),
         ("← →", "instant, fold"),
-        ("Enter", "peak, fold, open"),
+        ("Enter", "peak, fold"),
         ("v", "other view"),
         (">  /  n", "sort, search"),
         *_COMMON,

@@ -120,14 +120,14 @@ def chart(
     for batch, size in _asked(found, one):
         y = _row(size, top, rows)
         if y is not None:
-            grid[y][min(columns - 1, int(columns * batch / right))] = ("○", "strong")
+            grid[y][min(columns - 1, int(columns * batch / right))] = ("*", "strong")
     for batch, process, outcome in points:
         x = marks[batch] = min(columns - 1, int(columns * batch / right))
         y = rows - 1 - min(rows - 1, int(rows * process / top))
         grid[y][x] = ("●", "strong") if outcome == "fits" else ("×", "amber.strong")
     foot = line(("       " + axis(marks, columns), "dim"))
     dotted = " · line" if one.line is not None else ""
-    asked = " ○ requested" if one.of == "requested" else ""
+    asked = " * requested" if one.of == "requested" else ""
     told = line((f"    ● process{asked}{dotted}"[:width], "dim"))
     return [*_drawn(grid, top, scale), foot, told]
 

@@ -16,7 +16,7 @@ from tui.app.views.figures import Scale, aligned, plural, scale_of, sized, title
 
 _LEFT = 7
 """Columns left of the canvas: the axis and its figures."""
-_LEAST_CHART, _LEAST_TABLE = 3, 2
+_LEAST_CHART, _LEAST_TABLE = 2, 2
 KEYS = (("← →", "instant"), ("Enter", "peak"), ("v", "phases"), ("Tab", "pane"), ("b", "bytes"))
 
 
@@ -162,11 +162,18 @@ def _phase_name(name: str, micro: int | None, short: bool, several: bool) -> str
 
 
 def _legend(course: Course, event: int, width: int, scale: Scale) -> list[Text]:
-    """Each shade with its bytes at the cursor, in one line, or in two where one has no room."""
+    """Each shade with its bytes at the cursor, in one line or two; shorter figures where two have no room."""
     sizes = kinds(point_at(course, event).rows)
+    lines = _legend_of([sized(size, scale) for size in sizes], width, scale)
+    if len(lines) > 2 and not scale.exact:
+        lines = _legend_of([_label(size, scale) for size in sizes], width, scale)
+    return lines
+
+
+def _legend_of(figures: list[str], width: int, scale: Scale) -> list[Text]:
     lines = [line(f" {scale.unit}")]
-    for kind, size in zip(KINDS, sizes, strict=True):
-        said = f"{kind.label} {sized(size, scale)}"
+    for kind, figure in zip(KINDS, figures, strict=True):
+        said = f"{kind.label} {figure}"
         if lines[-1].cell_len + len(said) + 5 > width:
             lines.append(line(" " * (len(scale.unit) + 1)))
         lines[-1].append("  ").append(kind.mark, kind.role or None).append(f" {said}")
