@@ -126,9 +126,20 @@ def test_an_out_of_memory_is_shown_with_what_was_asked():
     taken["device_traces"][0].append(failed)
     history = recorded.read(taken)
     assert "note  out of memory at event 6: 64.0 MiB asked, 5.0 MiB free on the device" in lines(history, 80)
-    assert document(history)["out_of_memory"] == [
-        {"event_index": 6, "asked_bytes": 64 * MIB, "device_free_bytes": 5 * MIB}
-    ]
+    (told,) = document(history)["out_of_memory"]
+    assert (told["event_index"], told["asked_bytes"], told["device_free_bytes"]) == (6, 64 * MIB, 5 * MIB)
+    assert (told["largest_free_block_bytes"], told["free_blocks_bytes"]) == (20 * MIB, 22 * MIB - 512)
+    assert told["cause"] == "capacity"
+    why = "cause CAPACITY: the device has 5.0 MiB left for 64.0 MiB, with 22.0 MiB free in the cache"
+    assert why in lines(history, 100)
+
+
+def test_a_fragmented_cache_is_told_from_a_full_device():
+    taken = two_kinds()
+    failed = {"action": "oom", "device_free": 5 * MIB, "size": 22 * MIB, "stream": 0, "time_us": 99}
+    taken["device_traces"][0].append(failed)
+    told = "cause FRAGMENTATION: 22.0 MiB of the cache is free and 5.0 MiB beside it, enough for 22.0 MiB"
+    assert any(line.startswith(told) for line in lines(recorded.read(taken), 200))
 
 
 def many_places():

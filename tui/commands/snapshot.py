@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from .. import __version__, units
+from ..budget import exhausted
 from ..errors import ProjectError
 from ..probe import recorded
+from ..probe.blocks import SMALL_LIMIT, round_size, segment_size
 from ..probe.recorded import Alive, Recorded, SnapshotError
 
 SHOWN = 10
@@ -111,6 +113,8 @@ def lines(history: Recorded, width: int) -> Iterator[str]:
                 f"{units.size(event.address)} free on the device",
                 width,
             )
+            found = failed(history, index)
+            yield from _wrap(f"cause {found.word.upper()}: {found.why}", width)
     yield from _table(places(history), min(width, 80))
     free = sum(segment.size for segment in history.final.segments) - _active_at_end(history)
     largest = units.size(history.largest_free_at_end)
@@ -206,14 +210,45 @@ def document(history: Recorded) -> dict[str, Any]:
             "open_tails_bytes": sum(history.played.open_tails.values()),
         },
         "out_of_memory": [
-            {"event_index": index, "asked_bytes": event.nbytes, "device_free_bytes": event.address}
-            for index, event in enumerate(history.events)
-            if event.kind == "oom"
+            _failed_table(history, index) for index, event in enumerate(history.events) if event.kind == "oom"
         ],
         "notes": history.notes,
     }
     found["unknown"] = {path: _reason(path, history) for path in _nulls(found)}
     return found
+
+
+def failed(history: Recorded, index: int) -> exhausted.Finding:
+    """Why the allocation of event ``index`` failed; a history knows neither a cap nor other processes."""
+    return exhausted.classify(_numbers(history, index))
+
+
+def _numbers(history: Recorded, index: int) -> exhausted.Numbers:
+    event, totals = history.events[index], history.totals(index)
+    rounded = round_size(event.nbytes)
+    largest, free = history.free_before(index, rounded <= SMALL_LIMIT) or (None, None)
+    return exhausted.Numbers(
+        requested=event.nbytes,
+        device_free=event.address,
+        reserved=totals.reserved,
+        allocated=totals.allocated,
+        largest_free=largest,
+        free_sum=free,
+        segment=segment_size(rounded),
+    )
+
+
+def _failed_table(history: Recorded, index: int) -> dict[str, Any]:
+    numbers, found = _numbers(history, index), failed(history, index)
+    return {
+        "event_index": index,
+        "asked_bytes": numbers.requested,
+        "device_free_bytes": numbers.device_free,
+        "largest_free_block_bytes": numbers.largest_free,
+        "free_blocks_bytes": numbers.free,
+        "cause": found.word,
+        "why": found.why,
+    }
 
 
 def _totals(totals: recorded.Totals) -> dict[str, int | None]:
