@@ -110,3 +110,42 @@ def test_every_field_of_a_probe_that_may_be_missing_may_be_missing():
     for step in STEPS:
         for pane in range(4):
             assert "n/a" in text(project, step, cursor=Cursor(pane=pane)) or step != "probe"
+
+
+def test_what_puts_times_in_doubt_has_a_mark_and_a_sentence():
+    probe = replace(
+        sample.cuda_probe(),
+        throttled=True,
+        throttle="power cap in 12 of 40 looks",
+        clocks="SM 1,980 to 1,755 MHz",
+        drift_ratio=0.071,
+        loader_ms_median=11.84,
+        slow_every=10,
+        slow_part="loader",
+        soaked=200,
+    )
+    shown = text(with_probe(sample.cuda(), probe), "probe", 80, 40)
+    assert " ! throttled: power cap in 12 of 40 looks" in shown
+    assert "   clocks: SM 1,980 to 1,755 MHz" in shown
+    assert " ! drift: the last third of the iterations took 7.1 % longer than the first" in shown
+    assert " ! every 10th iteration was slow, in its loader" in shown
+    assert re.search(r"   loader: 11.8\d? ms outside the step, 10(.0)? % of a step", shown)
+    assert "   soaked: 200 iterations, validation included" in shown
+    assert "conditions" not in text(sample.cuda(), "probe", 80, 40)
+
+
+def test_what_was_alive_when_memory_ran_out_is_told_by_module_and_tensor():
+    gone = replace(
+        sample.out_of_memory(),
+        alive_modules={"transformer.h": 40 * sample.GIB},
+        alive_top={"12 x 8x1024x3072 bfloat16, gelu in transformer.h.*.mlp": 9 * sample.GIB},
+    )
+    shown = text(with_probe(sample.cuda(), gone), "probe", cursor=Cursor(pane=2))
+    assert re.search(r"transformer\.h +40\.000", shown)
+    assert "12 x 8x1024x3072 bfloat16, gelu in transformer.h.*.mlp" in shown
+
+
+def test_a_batch_that_the_data_were_too_few_for_says_so():
+    probe = replace(sample.cuda_probe(), outcome="not-tested", failure="the model got 5 of 8 samples")
+    shown = text(with_probe(sample.cuda(), probe), "probe")
+    assert "× NOT TESTED  the model got 5 of 8 samples" in shown

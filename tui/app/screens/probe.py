@@ -86,7 +86,8 @@ class ProbeScreen(StepScreen):
         if probe is None or self._timeline_of == (name := probe.timeline or probe.at):
             return
         self._timeline_of, self._made_for = name, None
-        said = None if probe.timeline else "no timeline was kept of this measurement: r measures again"
+        why = probe.unknown.get("timeline") or "no timeline was kept of this measurement"
+        said = None if probe.timeline else f"{why}: r measures again"
         self.state = replace(self.state, course=said, event=None, moment=None, alive=None, search=None)
         if probe.timeline:
             self.run_worker(self._read_timeline(name), group="timeline", exclusive=True, exit_on_error=False)

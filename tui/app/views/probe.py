@@ -15,6 +15,7 @@ from tui.app.probe_state import ProbeState
 from tui.app.views import (
     probe_alive,
     probe_batches,
+    probe_conditions,
     probe_live,
     probe_memory,
     probe_output,
@@ -97,6 +98,7 @@ def _of_project(
         keys = (*keys[:2], ("o", "output"), *keys[2:])
     else:
         body = (*_failure(probe, width), *probe_run.sections(probe, width, scale, meanings=state.meanings))
+        body = (*body, *probe_conditions.sections(probe, width))
         if height > 30 and probe.phases:
             phases = probe_memory.phases(probe, width, scale)[0].rows
             body = (*body, Section("phases, each at its own peak", phases))
@@ -151,9 +153,9 @@ def _answer(scene: Scene, probe: Probe, width: int) -> Text:
         where = f", {probe.worst_phase}" if probe.worst_phase else ""
         said = ("micro-batch ", (str(probe.micro_batch), "strong"), where)
         return answer(width, "×", "OUT OF MEMORY", *said, right="a result, saved", good=False)
-    if probe.outcome in ("failed", "cancelled"):
+    if probe.outcome in ("failed", "cancelled", "not-tested"):
         why = probe.failure or "no reason was recorded"
-        return answer(width, "×", probe.outcome.upper(), why, good=False)
+        return answer(width, "×", probe.outcome.replace("-", " ").upper(), why, good=False)
     rate = units.rate(probe.samples_per_s)
     said = [
         (f"{rate} samples/s", "strong"),

@@ -58,6 +58,8 @@ def instant(peak: PhasePeak) -> str:
 def alive(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
     """What is alive at the peak of the worst phase, the largest first."""
     peak = probe.phases.get(probe.worst_phase or "")
+    if peak is None and probe.alive:
+        return _alive_when_it_ran_out(probe, width, scale)
     if peak is None:
         why = probe.failure or "no phase was measured to its end"
         return (Section("", (BLANK, Row(line(f" n/a: {fit(why, width - 8)}")))),)
@@ -67,6 +69,26 @@ def alive(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
         line("  ", ("= requested", "strong")), _end(scale), sized(peak.requested_bytes, scale), "strong"
     )
     return (Section("", (*rows, Row(total))),)
+
+
+def _alive_when_it_ran_out(probe: Probe, width: int, scale: Scale) -> tuple[Section, ...]:
+    """Rows, modules and tensors that were alive when memory ran out."""
+    held = sum(probe.alive.values())
+    rows = [*_table(probe.alive, held, width, scale)]
+    rows.append(Row(ending(line("  ", ("= alive", "strong")), _end(scale), sized(held, scale), "strong")))
+    sections = [Section("", tuple(rows))]
+    for name, table in (("by module", probe.alive_modules), ("the largest tensors", probe.alive_top)):
+        if table:
+            sections.append(
+                Section(name, tuple(_named(key, size, width, scale) for key, size in table.items()))
+            )
+    return tuple(sections)
+
+
+def _named(name: str, size: int, width: int, scale: Scale) -> Row:
+    shown = sized(size, scale)
+    text = ending(line("  " + fit(name or "no module", width - len(shown) - 6)), width - 2, shown)
+    return Row(text, pick=True, name=name, detail=line(f" {name}: {size:,} B"))
 
 
 def _end(scale: Scale) -> int:
