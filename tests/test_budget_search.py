@@ -119,6 +119,28 @@ def test_a_soak_that_fails_sends_the_search_down_and_is_the_evidence_above():
     assert [one.micro for one in trials if one.soaked] == [8]
 
 
+@given(limit=st.integers(1, 3000), share=st.floats(0.7, 1.0), start=st.integers(1, 64), guided=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_a_longer_run_that_takes_more_is_what_decides(limit, share, start, guided):
+    """Short runs hold up to ``limit``, long ones up to a share of it: each size that is claimed held a long one."""
+    true = int(limit * share)
+    asked = Asked(start=start, limit_bytes=10**6 + 1000 * limit if guided else None)
+    found, trials = search(
+        asked,
+        lambda micro: micro <= limit,
+        process=lambda micro: 10**6 + 1000 * micro,
+        soaks=lambda micro: micro <= true,
+    )
+    assert (found.largest or 0, found.failed_at) == (true, true + 1)
+    assert len(trials) <= 6 * log2(max(limit, start, 2)) + 6
+
+
+def test_after_a_long_run_failed_the_line_keeps_free_by_how_much_it_took_more():
+    asked = Asked(limit_bytes=850, points={10: 350, 20: 400})
+    tried = [Trial(110, "fits", 850), Trial(111, "fails", 855), Trial(110, "fails", 900)]
+    assert advance(asked, tried) == Candidate(100, True, "line")
+
+
 def test_a_batch_that_the_data_cannot_fill_is_not_tested_and_bounds_the_search():
     """Ten samples, as a loader yields them: 16 was never on the device."""
     tried = [Trial(8, "fits"), Trial(16, "untested", observed=10)]

@@ -38,30 +38,30 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload("perceptron", "mlp", "{ inputs = 16, hidden = [2048], outputs = 4 }", 256, 900),
+    Workload("perceptron", "mlp", "{ inputs = 16, hidden = [2048], outputs = 4 }", 512, 600),
     Workload(
         "decoder",
         "decoder",
         "{ layers = 2, heads = 2, width = 64, vocab = 2048, context = 64 }",
-        2,
-        900,
+        4,
+        600,
         "length = 64",
     ),
     Workload(
         "decoder, recomputed",
         "decoder",
         "{ layers = 4, heads = 2, width = 64, vocab = 512, context = 64 }",
-        2,
-        700,
+        8,
+        550,
         "length = 64\n[workload.step]\ncheckpoint = ['Block']",
     ),
-    Workload("convnet", "convnet", "{ channels = [16, 32], size = 32 }", 8, 700),
+    Workload("convnet", "convnet", "{ channels = [16, 32], size = 32 }", 32, 600),
     Workload(
         "encoder",
         "encoder",
         "{ layers = 2, heads = 2, width = 64, vocab = 512, context = 64 }",
-        4,
-        700,
+        8,
+        600,
         "length = 64",
     ),
 )

@@ -173,6 +173,9 @@ class _State:
         self.upper = min(
             (one for one in (asked.upper and asked.upper // step, self.data) if one is not None), default=None
         )
+        if self.broke:  # what fits for a few iterations only is no ground to stand on any more
+            held = {place for place, one in last.items() if one.soaked or one.validation_fails is not None}
+            self.fits = [place for place in self.fits if place in held]
         self.low = self.fits[-1] if self.fits else 0
         self.high = next((place for place in self.fails if place > self.low), None)
 
@@ -258,7 +261,10 @@ class _State:
     def _within(self, place: int | None, high: int) -> tuple[int, str]:
         """Strictly between the largest that fits and the smallest above it that failed."""
         middle = (self.low + high) // 2
+        above = next((one for one in self.fails if one > high), high + 1)
         if place is None:
+            if self.broke:  # it breaks by a little: down in growing steps instead of halfway to nothing
+                return max(middle, high - 2 * (above - high)), "below"
             return middle, "halved"
         if self.low < place < high:
             return place, "line"
@@ -269,5 +275,4 @@ class _State:
         if place < self.low:
             before = self.fits[-2] if len(self.fits) > 1 else self.low - 1
             return min(middle, self.low + 2 * max(1, self.low - max(before, place))), "beyond the line"
-        above = next((one for one in self.fails if one > high), high + 1)
         return max(middle, high - 2 * max(1, min(above, place) - high)), "below the line"
