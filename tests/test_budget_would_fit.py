@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 import pytest
 from sample_project import CUDA_SPEC
 
-from tui.budget.exhausted import Numbers
+from tui.budget.exhausted import Numbers, classify
+from tui.budget.reserve import learned
 from tui.budget.would_fit import Known, known, most_by_line, would_fit
 from tui.project.measured import Measured, PhasePeak, Probe, Reading
 from tui.report import advice
@@ -111,3 +112,19 @@ def test_the_line_bounds_what_is_tried_next():
     measured = Measured(probe={"p-1": ran(2, 24 * GIB), "p-2": ran(4, 28 * GIB), "p-3": failed})
     assert advice.smaller(measured, [failed], 18) == 16
     assert advice.smaller(measured, [failed]) == 32
+
+
+def test_a12_a_driver_that_refuses_what_it_reports_as_free_teaches_the_reserve():
+    # microsoft/WSL#41176: 0.88 of the device fails, 0.80 works.
+    total = 100 * GIB
+    numbers = Numbers(8 * GIB, 20 * GIB, 80 * GIB, 79 * GIB, 0, 0, device_total=total)
+    found = classify(numbers)
+    assert found.word == "unknown"
+    text = said({4: 80 * GIB}, {4}, word=found.word, numbers=numbers)
+    assert text.startswith(
+        "keep more than 12.000 GiB of the device free (12.0 %); 20.000 GiB free is proven to be enough"
+    )
+    assert learned(100, [(88, False), (80, True)]) == (12, 20)
+    assert learned(100, [(88, False), (80, True), (84, True)]) == (12, 16)  # a narrower one that passes
+    assert learned(100, [(88, False), (90, True)]) == (12, None)
+    assert learned(100, []) == (None, None)

@@ -92,6 +92,17 @@ async def test_a_risen_count_of_out_of_memory_kills_is_named_as_the_likely_cause
     )
 
 
+async def test_a_kill_where_the_kernels_count_cannot_be_read_is_only_possibly_for_want_of_memory(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(processes, "out_of_memory_kills", lambda: None)
+    outcome, _ = await play(tmp_path / "runs", "is_killed")
+    assert (
+        "possibly by the kernel for want of memory: its count of such kills cannot be read"
+        in outcome.sentence
+    )
+
+
 async def test_a_segmentation_fault_is_named(tmp_path):
     outcome, _ = await play(tmp_path, "is_killed", signal=int(signal.SIGSEGV))
     assert outcome.returncode == -signal.SIGSEGV

@@ -9,6 +9,7 @@ from tui import units
 from tui.budget import batch
 from tui.budget.exhausted import Class, Numbers
 from tui.budget.ledger import probe_verdict
+from tui.budget.reserve import learned
 from tui.project.measured import Probe
 from tui.project.model import Spec
 
@@ -80,6 +81,7 @@ def would_fit(failed: Probe, numbers: Numbers, word: Class, others: Known, limit
     said: list[str] = []
     if word == "others":
         said.append("this batch, when other processes leave it the room that they hold now")
+    said.append(_refused(numbers, others))
     if others.fits:
         said.append(f"micro {max(others.fits)} fits (measured)")
     if len(others.process) >= 2 and limit_bytes is not None:
@@ -87,6 +89,26 @@ def would_fit(failed: Probe, numbers: Numbers, word: Class, others: Known, limit
     elif not others.process:
         said += _without_points(failed, numbers)
     return "; ".join(one for one in said if one)
+
+
+def _refused(numbers: Numbers, others: Known) -> str:
+    """What to keep free where the driver refused what it reported as free, as under some virtualised stacks."""
+    total, free, needed, room = numbers.device_total, numbers.device_free, numbers.needed, numbers.room
+    if (
+        numbers.place != "cuda"
+        or total is None
+        or free is None
+        or needed is None
+        or room is None
+        or room < needed
+    ):
+        return ""
+    ran = [(size + (numbers.others or 0), True) for size in others.process.values()]
+    least, proven = learned(total, [(total - free + needed, False), *ran])
+    if least is None:
+        return ""
+    text = f"keep more than {units.size(least)} of the device free ({units.percent(least / total)})"
+    return text if proven is None else f"{text}; {units.size(proven)} free is proven to be enough"
 
 
 def _by_line(micro: int, others: Known, limit_bytes: int) -> str:

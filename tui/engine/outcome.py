@@ -150,6 +150,8 @@ def crash_sentence(
         parts = [f"the probe child could not write its journal to the end {where}: {full}"]
     else:
         parts = [f"the probe child ended with exit code {returncode} {where}, without a result"]
+    if number == signal.SIGKILL and kills is None:
+        parts.append("possibly by the kernel for want of memory: its count of such kills cannot be read here")
     if number == signal.SIGKILL and kills:
         parts.append(f"the kernel's out-of-memory count rose by {kills}, so host memory is the likely cause")
     if malformed:

@@ -96,6 +96,8 @@ class Environment:
     allocator: str = ""
     """Allocator settings in the environment; "" is the default."""
     container: str = ""
+    cudnn_benchmark: bool | None = None
+    """Whether cuDNN tries its algorithms out, which changes workspaces; None on a CPU."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])
 
 
@@ -192,6 +194,12 @@ class Probe(Exhaustion):
     samples_per_s_low: float | None = None
     samples_per_s_high: float | None = None
     tokens_per_s: float | None = None
+    compile_ms: float | None = None
+    """Time that torch's compiler took before the timed iterations; in ``first_ms`` and in no other figure."""
+    compile_count: int | None = None
+    """How often it was called for that."""
+    compiled_again: int = 0
+    """How often it was called in the timed iterations, which their times then include."""
     loader_ms_median: float | None = None
     """Making the batches of an iteration, which ``step_ms`` leaves out."""
     cpus_allowed: int | None = None

@@ -197,6 +197,8 @@ class CudaDevice(Device):
         facts["device"] = properties.name
         facts["device_total_bytes"] = properties.total_memory
         facts["cuda"] = torch.version.cuda
+        # It changes the algorithms of convolutions, and their workspaces with them.
+        facts["cudnn_benchmark"] = torch.backends.cudnn.benchmark
         facts["capability"] = "%d.%d" % (properties.major, properties.minor)
         uuid = str(getattr(properties, "uuid", ""))
         facts["device_id"] = uuid if uuid.startswith(("GPU-", "MIG-")) else "GPU-" + uuid
