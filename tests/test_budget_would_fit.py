@@ -128,3 +128,18 @@ def test_a12_a_driver_that_refuses_what_it_reports_as_free_teaches_the_reserve()
     assert learned(100, [(88, False), (80, True), (84, True)]) == (12, 16)  # a narrower one that passes
     assert learned(100, [(88, False), (90, True)]) == (12, None)
     assert learned(100, []) == (None, None)
+
+
+def test_what_ran_out_before_there_was_a_batch_is_helped_by_none():
+    failed = replace(FAILED, exhausted_phase="build")
+    assert said({2: GIB, 4: 2 * GIB}, {4}, failed=failed) == (
+        "no smaller batch helps: memory ran out before a batch was there"
+    )
+
+
+def test_a_peak_that_the_traced_run_lived_through_has_what_was_asked_in_it():
+    failed = replace(FAILED, alive_source="the traced run at its peak of backward, which it survived")
+    assert said(failed=failed) == (
+        "no smaller batch of this spec was measured; at the peak of that phase 8 samples need 4.000 GiB, "
+        "beside 2.000 GiB that no batch makes smaller"
+    )

@@ -137,3 +137,9 @@ def test_the_report_has_a_row_for_each_batch_that_ran_out_and_says_why():
     assert "FRAGMENTATION: 11.000 GiB of the cache is free" in rows[3]
     assert "step temporaries 46.000 GiB, weights 1.000 GiB; most of it by head, h.0, h.1, h.2" in rows[3]
     assert "## Out of memory" not in report_markdown(Source(CUDA_SPEC, CUDA, "g", FINGERPRINT))
+
+
+def test_no_smaller_batch_is_proposed_where_memory_ran_out_before_there_was_one():
+    early = replace(OUT, exhausted_phase="build", exhausted_class="limit")
+    text = "\n".join(probe_lines(CUDA_SPEC, replace(CUDA, probe={PROBE: early}), [PROBE], project="gpt.toml"))
+    assert "Try micro" not in text

@@ -26,6 +26,11 @@ ANY_BATCH = (
 )
 """Rows that a smaller batch does not make smaller."""
 
+SURVIVED = "which it survived"
+"""How ``alive_source`` ends when ``alive`` is of a peak that the traced run lived through."""
+BEFORE = ("start", "context", "load", "build", "optimizer")
+"""Phases in which there is no batch yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -56,6 +61,11 @@ def _key(one: Probe) -> tuple[object, ...]:
     return (one.spec, one.environment, one.precision, one.accumulate, one.length, one.device)
 
 
+def before_any_batch(probe: Probe) -> bool:
+    """Whether memory ran out before there was a batch, so that none would have fitted."""
+    return probe.exhausted_phase in BEFORE
+
+
 def most_by_line(spec: Spec, failed: Probe, probes: Iterable[Probe]) -> int | None:
     """The largest micro-batch that the line through measured ones lets fit; None without a line or a limit."""
     process, job = known(spec, failed, probes).process, spec.budget.job
@@ -78,6 +88,8 @@ def would_fit(failed: Probe, numbers: Numbers, word: Class, others: Known, limit
         others: smaller batches that were measured.
         limit_bytes: budget less reserve; None: unknown.
     """
+    if before_any_batch(failed):
+        return "no smaller batch helps: memory ran out before a batch was there"
     said: list[str] = []
     if word == "others":
         said.append("this batch, when other processes leave it the room that they hold now")
@@ -137,13 +149,17 @@ def _without_points(failed: Probe, numbers: Numbers) -> list[str]:
     if not alive or asked is None or micro < 2:
         return ["no smaller batch of this spec was measured"] if micro > 1 else []
     fixed = sum(alive.get(row, 0) for row in ANY_BATCH)
-    grows = sum(alive.values()) - fixed + asked
+    lived = bool(failed.alive_source) and str(failed.alive_source).endswith(SURVIVED)
+    grows = (
+        sum(alive.values()) - fixed + (0 if lived else asked)
+    )  # a peak that was lived through has it in it
+    when, held = ("at the peak of that phase", "need") if lived else ("at that moment", "held and asked for")
     text = (
-        f"no smaller batch of this spec was measured; at that moment {micro} samples held and asked for "
+        f"no smaller batch of this spec was measured; {when} {micro} samples {held} "
         f"{units.size(grows)}, beside {units.size(fixed)} that no batch makes smaller"
     )
     room, free = numbers.room, numbers.free
-    if numbers.place != "cuda" or room is None or free is None:
+    if numbers.place != "cuda" or room is None or free is None or lived or not grows:
         return [text]
     most = (sum(alive.values()) - fixed + free + room) * micro // grows
     if 0 < most < micro:

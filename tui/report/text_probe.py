@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tui import units
 from tui.budget.ledger import probe_verdict
 from tui.budget.readings import allocated_bytes
-from tui.budget.would_fit import most_by_line
+from tui.budget.would_fit import before_any_batch, most_by_line
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 from tui.report import advice, sentences
@@ -131,6 +131,10 @@ def _time(probe: Probe) -> str:
         parts.append(f"p90 {units.milliseconds(probe.step_ms_p90)} ms")
     if probe.first_ms is not None:
         parts.append(f"first iteration {units.milliseconds(probe.first_ms)} ms (not averaged)")
+    if probe.compile_ms is not None:
+        parts.append(f"of it compiling {units.milliseconds(probe.compile_ms)} ms")
+    if probe.compiled_again:
+        parts.append(f"compiled again {probe.compiled_again} times while it was timed")
     return " · ".join(parts)
 
 
@@ -196,6 +200,8 @@ def _to_try(spec: Spec, measured: Measured, probe: Probe, unit: Unit, project: s
     """A smaller batch of the same samples a step, why none can fit, or "" when there is nothing to say."""
     if said := advice.at_any_batch(spec, measured, probe, unit):
         return said
+    if before_any_batch(probe):
+        return ""
     total = probe.micro_batch * probe.accumulate
     micro = advice.smaller(measured, [probe], most_by_line(spec, probe, measured.probe.values()))
     if micro is None or total % micro:

@@ -9,7 +9,7 @@ from typing import Any
 from tui.budget import exhausted
 from tui.budget.exhausted import Numbers
 from tui.budget.ledger import probe_verdict
-from tui.budget.would_fit import known, would_fit
+from tui.budget.would_fit import SURVIVED, known, would_fit
 from tui.engine.outcome import Outcome
 from tui.project.measured import Probe
 from tui.project.model import Spec
@@ -95,7 +95,7 @@ def _alive(
     survived: dict[str, Any] = traced.get("survived") or {}
     there = survived.get(phase)
     if not same and there:
-        source = f"the traced run at its peak of {phase.removeprefix('first.')}, which it survived"
+        source = f"the traced run at its peak of {phase.removeprefix('first.')}, {SURVIVED}"
         return {name: dict(there[name]) for name in names} | {"alive_source": source}
     if traced.get("alive"):
         if not same:
@@ -103,7 +103,7 @@ def _alive(
         return {name: dict(traced.get(name) or {}) for name in names} | {"alive_source": source}
     worst = phase if phase in probe.phases else probe.worst_phase
     if worst and probe.phases:
-        source = f"the traced run at its peak of {worst}, which it survived"
+        source = f"the traced run at its peak of {worst.removeprefix('first.')}, {SURVIVED}"
         return {"alive": dict(probe.phases[worst].rows), "alive_source": source}
     return {}
 
