@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from sample_project import CPU, CPU_PROBE, CPU_SPEC, CUDA, CUDA_PROBE, CUDA_SPEC, FINGERPRINT, GIB, at
 
+from tui.budget.choose import ledger_probe
 from tui.project import save
 from tui.project.history import KEEP, trim
 from tui.project.load import load
@@ -16,6 +17,7 @@ from tui.report.figures import GIBIBYTES
 from tui.report.json_values import unexplained
 from tui.report.line_text import line_sentence
 from tui.report.markdown import report_markdown
+from tui.report.operating import operating
 from tui.report.text_probe import probe_lines
 from tui.report.text_search import search_lines
 
@@ -73,7 +75,7 @@ def test_a_search_shows_every_candidate_and_ends_with_its_evidence():
 s-20261201T150000-01: tested from 32 to 55, length 1,024
 124M decoder on a shared node · NVIDIA H100 80GB HBM3 (GPU-1f0c) · bf16-autocast
 GiB, a fresh process each · took 4 min 1 s
-     micro   global  result              process    spare samples/s  with
+     micro   global  result              process    spare samples/s  how
  1      54      216  fits                 55.154    0.846     281.0  fit 5
  2      55      220  OOM, backward           n/a      n/a       n/a  fit n/a
  3      54      216  fits                 55.154    0.846     281.3  soak 50
@@ -197,3 +199,21 @@ def test_a_line_is_a_planning_aid_only_where_the_sizes_follow_it(points, sentenc
 
 def test_one_size_is_no_line():
     assert line_sentence(CPU_SPEC, "requested", {1: 130}, GIBIBYTES) == ""
+
+
+def test_a_batch_that_was_not_tested_is_no_candidate_of_the_report_and_no_ledger():
+    few = replace(CUDA_PROBE, micro_batch=16, outcome="not-tested", observed_batch=10, phases={}, readings={})
+    assert ledger_probe(CUDA_SPEC, Measured(probe={"p-x": few})) is None
+    text = report_markdown(
+        Source(CUDA_SPEC, replace(CUDA, probe={**CUDA.probe, "p-x": few}), "a", FINGERPRINT)
+    )
+    assert "16 x 4" not in text
+
+
+def test_a_probe_with_phases_is_accepted_before_a_later_one_that_only_decided():
+    short = replace(PROBES[IDS[0]], micro_batch=8)
+    whole = PROBES[IDS[2]]
+    phased = replace(whole, phases=CUDA_PROBE.phases)
+    found = replace(CUDA, probe={IDS[2]: phased, IDS[3]: short})
+    assert operating(CUDA_SPEC, found, FINGERPRINT).probe == IDS[2]
+    assert operating(CUDA_SPEC, replace(CUDA, probe={IDS[3]: short}), FINGERPRINT).probe == IDS[3]

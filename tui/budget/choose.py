@@ -5,7 +5,7 @@ from __future__ import annotations
 from tui.project.measured import Measured, Probe
 from tui.project.model import Spec
 
-WITHOUT_VERDICT = ("cancelled", "failed")
+WITHOUT_VERDICT = ("cancelled", "failed", "not-tested")
 
 
 def ledger_probe(spec: Spec, measured: Measured) -> tuple[str, Probe] | None:

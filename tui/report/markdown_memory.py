@@ -109,7 +109,8 @@ def candidates(source: Source) -> list[str]:
     probes = [
         probe
         for _, probe in sorted(source.measured.probe.items())
-        if is_current(probe.spec, source.fingerprint) and probe.outcome not in ("failed", "cancelled")
+        if is_current(probe.spec, source.fingerprint)
+        and probe.outcome not in ("failed", "cancelled", "not-tested")
     ]
     last = {(one.micro_batch, one.accumulate, one.length, one.precision): one for one in probes}
     ordered = sorted(last.values(), key=lambda one: (one.micro_batch, one.accumulate, one.precision))

@@ -26,7 +26,7 @@ def search_lines(spec: Spec, measured: Measured, id: str, *, project: str, width
     unit = _unit(spec, probes)
     lines = joined(_head(spec, measured, id, found, probes, unit), width)
     names = right(("", "micro", "global"), WIDTHS) + "  result".ljust(20)
-    lines.append(clip(names + right(("process", "spare", "samples/s"), (9, 9, 10)) + "  with", width))
+    lines.append(clip(names + right(("process", "spare", "samples/s"), (9, 9, 10)) + "  how", width))
     for place, probe in enumerate(probes, 1):
         lines.append(clip(_row(spec, place, probe, unit).rstrip(), width))
     if missing := len(found.probes) - len(probes):
