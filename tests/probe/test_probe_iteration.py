@@ -143,11 +143,7 @@ def test_an_own_step_without_a_loss_is_refused(tmp_path):
         session(**workload(tmp_path, text)).iterate_for_loss()
 
 
-def test_compiling_is_refused_and_an_unknown_class_to_recompute_too():
-    made = plan("timed")
-    made.step["compile"] = True
-    with pytest.raises(TaskError, match="cannot be measured"):
-        Session(made, Events())
+def test_an_unknown_class_to_recompute_is_refused():
     with pytest.raises(TaskError, match="names Block, which the model does not have"):
         session(checkpoint=["Block"])
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
 import torch
 
+from . import compiling
 from .faults import TaskError, is_out_of_memory
 from .setting import short
 
@@ -81,7 +82,7 @@ def first_nonfinite(session: Session, index: int) -> str:
 
     hooks = [module.register_forward_hook(look(name)) for name, module in session.model.named_modules()]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), compiling.off(session.compiling):
             batch = session.workload.batch(session.micro, index, "train", session.length, session.plan.seed)
             session.run.loss(session.to_device(session.setting.batch(batch)))
     except Exception as error:

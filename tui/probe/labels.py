@@ -78,6 +78,8 @@ class Labelled:
         spans: (begun_ns, ended_ns) of every operator of that iteration, in order, for a record that does not
             say inside which operator a block was made.
         workspaces: sizes of the blocks that libraries ask for once and keep.
+        compiled: the model's own code is compiled but in iteration ``tracked``, so that only labels of what is
+            done outside of its modules say anything of the others; the rest has no name.
     """
 
     def __init__(
@@ -89,9 +91,11 @@ class Labelled:
         tracked: Optional[int],
         spans: Sequence[Tuple[int, int]] = (),
         workspaces: FrozenSet[int] = frozenset(),
+        compiled: bool = False,
     ) -> None:
         self.record = record
         self._workspaces = workspaces
+        self._compiled = compiled
         self._names_operators = any(one.outer_end_ns is not None for one in record.allocations)
         self.intervals = _intervals(record, marks)
         self.rows: List[Optional[str]] = [None] * len(record.allocations)
@@ -148,6 +152,9 @@ class Labelled:
             for mine, theirs in align.pair_loosely(self._keys(born), self._keys(source), ops, other_ops):
                 index, other = born[mine], source[theirs]
                 same = self.record.allocations[index].nbytes == self.record.allocations[other].nbytes
+                label = self.labels[other]
+                if self._compiled and label is not None and label.module:
+                    continue
                 if self.labels[index] is None and (same or ops[mine]):
                     self.labels[index] = self.labels[other]
 
@@ -195,6 +202,7 @@ class Labelled:
                 return "step_temporaries"
             # Made by no operator, so unseen by the tracker, such as the generator states of a recomputed forward.
             by_nobody = self._names_operators and not one.op and interval.phase in TRANSIENT
+            by_nobody = by_nobody and not self._compiled
             return self._by_phase(one, interval) if by_nobody else "unattributed"
         if label.row:
             return label.row

@@ -5,7 +5,7 @@ A batch that was asked for and never reached the model was not measured, whateve
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -16,14 +16,16 @@ NOT_CALLED = "the model itself is not called"
 class Observed:
     """Looks at the first micro-batch from ``start`` to ``stop``; ``placed`` is told every batch on the device."""
 
-    def __init__(self, model: torch.nn.Module, micro: int) -> None:
+    def __init__(
+        self, model: torch.nn.Module, micro: int, register: Optional[Callable[..., Any]] = None
+    ) -> None:
         self._micro = micro
         self._batches = 0
         self.batch_bytes = 0
         """Bytes of the tensors of the first micro-batch."""
         self._leaves: List[int] = []
         self._calls: List[List[Tuple[Tuple[int, ...], int]]] = []
-        self._hook = model.register_forward_pre_hook(self._called, with_kwargs=True)
+        self._hook = (register or model.register_forward_pre_hook)(self._called, with_kwargs=True)
 
     def placed(self, batch: Any) -> None:
         """A micro-batch is on the device; only the first one is looked at."""

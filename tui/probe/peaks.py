@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import growth
+from .compiling import UNSEEN
 from .tracker import storages
 
 if TYPE_CHECKING:
@@ -33,9 +34,15 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
     for name, level in ends.items():
         phases[name]["end_bytes"] = level  # of the last micro-batch, whichever of them had the peak
     unknown = _add_outer(phases, labelled, recorder, marks)
+    compiled = getattr(session, "compiling", None) is not None
+    if compiled:
+        unknown["unattributed"] = UNSEEN
+        unknown["tracking_bytes"] = (
+            "the tracked iteration ran the model as it is written, not as it is compiled"
+        )
     return {
         "phases": phases,
-        "tracking_bytes": by_iteration[TRACKED] - by_iteration[STEADY],
+        "tracking_bytes": None if compiled else by_iteration[TRACKED] - by_iteration[STEADY],
         "outside_allocator_bytes": sum(_outside_bytes(labelled, session)),
         "cycle_bytes": _freed_by_collecting(labelled),
         "unknown_frees": labelled.record.unknown_frees,
@@ -49,6 +56,8 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
 
 def phase_name(interval: Interval) -> Optional[str]:
     """The phase of the protocol that an interval belongs to; None when it is not reported."""
+    if interval.phase == "compile":
+        return interval.phase
     if interval.phase in ("build", "optimizer", "validate") and interval.iteration is None:
         return interval.phase
     if interval.phase not in ("forward", "backward", "step"):

@@ -23,6 +23,7 @@ PHASES = (
     "context",
     "build",
     "optimizer",
+    "compile",
     "first.forward",
     "first.backward",
     "first.step",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import adapt, iteration, optimizers, workload
 from . import device as devices
+from .compiling import Compiling
 from .faults import TaskError
 from .setting import Setting
 from .tracker import storages
@@ -35,12 +36,6 @@ class Session:
         self.by_tokens = plan.batch.get("weight_by") == "tokens"
         """Whether the losses of micro-batches are weighted by their counted labels."""
         self.workload = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
-        if plan.step.get("compile"):
-            raise TaskError(
-                "unsupported",
-                "workload.step.compile = true cannot be measured by this version",
-                hint="set it to false",
-            )
         self._enter = observe or (lambda phase, micro=None: None)
         torch.manual_seed(plan.seed)
         report.enter("build")
@@ -61,6 +56,12 @@ class Session:
         )
         self.scheduler_steps: int = (scheduler or {}).get("steps") or 1
         """Scheduler steps after an optimizer step that was not skipped."""
+        self._phase: Tuple[str, Optional[int]] = ("optimizer", None)
+        self.compiling: Optional[Compiling] = None
+        """What is known of the compiler, None: the model is not compiled."""
+        if plan.step.get("compile"):
+            self.compiling = Compiling(self.model, lambda: self._phase)
+            self.compiling.enter = lambda phase, micro: self._enter(phase, micro)
         torch.manual_seed(plan.seed + 1)
         self.run = iteration.Run(self, self._on_phase)
         self.index = 0
@@ -70,6 +71,7 @@ class Session:
         """Told every batch as it stands on the device."""
 
     def _on_phase(self, phase: str, micro: Optional[int]) -> None:
+        self._phase = (phase, micro)
         self._enter(phase, micro)
 
     @property
@@ -108,7 +110,20 @@ class Session:
         return moved
 
     def iterate(self, batches: Optional[Iterable[Any]] = None) -> Optional[torch.Tensor]:
-        """One complete iteration; returns the mean loss as a tensor, still on the device."""
+        """One complete iteration; returns the mean loss as a tensor, still on the device.
+
+        Raises:
+            TaskError: torch's compiler refuses the model.
+        """
+        try:
+            return self._iterate(batches)
+        except Exception as error:
+            refused = None if self.compiling is None else self.compiling.refusal(error)
+            if refused is None:
+                raise
+            raise refused from error
+
+    def _iterate(self, batches: Optional[Iterable[Any]]) -> Optional[torch.Tensor]:
         run = self.run
         run.start(self.host_batches() if batches is None else batches)
         if self.workload.has("step"):
@@ -151,6 +166,7 @@ class Session:
             for place in range(count)
         )
         self.model.eval()
+        self._phase = ("validate", None)
         try:
             with torch.no_grad(), self.setting.context():
                 if self.workload.has("metric"):

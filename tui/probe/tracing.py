@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ContextManager, Iterable, Iterator, List,
 
 import torch
 
-from . import optimizers
+from . import compiling, optimizers
 from .iteration import tensors_of
 from .labels import MAKING, Registration
 from .tracker import Tracker, storages
@@ -101,7 +101,7 @@ def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix
     """One complete iteration with its phases marked and its storages registered; returns its loss."""
 
     def enter(phase: str, micro: Optional[int]) -> None:
-        report.enter(prefix + phase, index, micro)
+        report.enter(phase if phase == compiling.PHASE else prefix + phase, index, micro)
         if phase == "step":
             trace.register_gradients()
         trace.mark(phase, micro)

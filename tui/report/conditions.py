@@ -37,6 +37,7 @@ def assumptions(spec: Spec, probe: Probe) -> list[Document]:
         ),
         ("optimizer implementation", optimizer.implementation, "workload.optimizer"),
         ("activation checkpointing", ", ".join(step.checkpoint) or "none", "workload.step.checkpoint"),
+        ("torch.compile", "the model" if step.compile else "no", "workload.step.compile"),
         ("loss of micro-batches", f"weighted by {workload.batch.weight_by}", "workload.batch.weight_by"),
         ("remainder of an epoch", workload.batch.remainder, "no step is larger than the one measured"),
         ("scheduler", workload.scheduler.name if workload.scheduler else "none", "workload.scheduler"),

@@ -21,6 +21,7 @@ TIMES = (
     "drift_ratio",
 )
 AROUND = "read around the measuring process, not in it"
+NOT_COMPILED = "the model is not compiled"
 RECORDED = "the instant of a peak in a record, which is not timed"
 NO_END = "only the peak is known in this phase"
 
@@ -72,6 +73,9 @@ def timing(probe: Probe) -> Document:
         "timed_count": probe.iterations,
         "warmup_count": probe.warmup,
         **values,
+        "compile_ms": known(probe.compile_ms, probe.unknown.get("compile_ms", NOT_COMPILED)),
+        "compile_count": known(probe.compile_count, probe.unknown.get("compile_ms", NOT_COMPILED)),
+        "compiled_again_count": probe.compiled_again,
         "slow_part": probe.slow_part,
         "slow_every_count": known(probe.slow_every, "no period of slow iterations was seen"),
         "cpus_allowed_count": known(probe.cpus_allowed, reason),

@@ -134,6 +134,9 @@ def _notes(
         lines += hanging(_vocabulary(found, predicted), width)
     for label, reason in _reasons(found):
         lines += hanging(f"n/a {label}: {reason}", width)
+    unnamed = found.probe.unknown.get("unattributed") if found.probe else None
+    if unnamed and found.row("unattributed").measured:
+        lines += hanging(f"unattributed: {unnamed}", width)
     note = counter_note(spec, measured.inventory, found.situation.device)
     if note:
         lines += wrap(f"not in the ledger: {note}", width)

@@ -17,6 +17,7 @@ from tui.engine.outcome import Outcome
 from tui.engine.steps import common
 from tui.engine.steps.around import device_after
 from tui.engine.steps.candidates import Candidate, Manner, annotated, holds, too_few
+from tui.engine.steps.compiled import with_compiler
 from tui.engine.steps.outcomes import with_outcome
 from tui.engine.steps.readings import phases_of, readings_of
 from tui.engine.steps.timelines import with_timeline
@@ -154,7 +155,7 @@ def assemble(
         growth_of=dict(table.get("growth_of") or {}),
         journal=common.journal_name([outcomes[-1]]),
     )
-    probe = with_timeline(with_times(probe, timed), traced)
+    probe = with_timeline(with_compiler(with_times(probe, timed), traced, timed), traced)
     saved = _saved(context, project) if outcomes[-1].word == "out-of-memory" else []
     return with_outcome(project.spec, saved, probe, outcomes)
 

@@ -44,6 +44,8 @@ class Device:
     torch_device: torch.device
     allocated_source = ""
     """Where ``allocated`` is read."""
+    heap_sampled = "mallinfo2, after every operator"
+    """How readings that have no peak of their own are sampled, where there are any."""
     prefetch = False
     """Whether host batches are made before an iteration starts, so that making them overlaps with nothing."""
 

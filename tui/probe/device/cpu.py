@@ -75,7 +75,7 @@ class CpuDevice(Device):
         no_heap = "" if self._reserved_peak else "this C library has no mallinfo2"
         no_proc = "" if peak is not None else "/proc/self/status cannot be read"
         rss = "VmRSS, sampled" if self.heap.sampled else "VmHWM, the kernel's peak"
-        heap = "mallinfo2, after every operator"
+        heap = self.heap_sampled
         no_split = "the CPU's allocator does not split segments; heap_reserved is what it holds"
         rows = (
             ("heap_in_use", self._in_use_peak or None, heap, no_heap, self.heap.in_use()),

@@ -7,9 +7,11 @@ the timed ones do nothing but iterate, with one event an iteration and one synch
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
+from ..compiling import AT_EDGES, first_name
 from ..device import exhaustion
 from ..exhausted import attempt, failure
 from ..faults import is_out_of_memory
@@ -99,7 +101,10 @@ def _measure(plan: Plan, report: Reporter, device: Device) -> None:
     outer.end()
     report(EnvironmentSeen(*device.facts()))
     clocked = Clocked(session)
-    seen = Observed(session.model, session.micro)
+    compiler = session.compiling
+    if compiler is not None:
+        device.heap_sampled = AT_EDGES
+    seen = Observed(session.model, session.micro, None if compiler is None else compiler.register)
     session.placed = seen.placed
     losses = FirstBad(session)
     first_ms, loss = _first(clocked, report, outer, losses)
@@ -110,10 +115,15 @@ def _measure(plan: Plan, report: Reporter, device: Device) -> None:
     warmup = max(2, plan.warmup)
     _warm_up(clocked, report, warmup, inner, losses)
     session.run.check = None
+    if compiler is not None:
+        compiler.settle()
     device.reset_peaks()
     report.enter("forward")
     # A loss that is not finite changes no memory: what that is is still read, but there is nothing to time.
     table = None if losses.error else _timed(clocked, report, plan.iterations, warmup + 1)
+    if compiler is not None:
+        table = None if table is None else {**table, "compile": compiler.table()}
+        compiler.enter = lambda phase, micro: outer.begin(phase)
     steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
     exhausted = _validate(session, plan, outer)
     device.lift_limit()
@@ -160,7 +170,7 @@ def _first(
     clocked: Clocked, report: Reporter, readings: PhaseReadings, losses: FirstBad
 ) -> Tuple[float, Optional[float]]:
     session = clocked.session
-    session.observe(lambda phase, micro: readings.begin("first." + phase, 0, micro))
+    session.observe(lambda phase, micro: readings.begin(first_name(phase), 0, micro))
     session.run.check = partial(losses.check_tensor, 0)
     loss, _ = clocked.iterate()
     value = None if loss is None else float(loss)
@@ -180,7 +190,9 @@ def _warm_up(
         session.run.check = partial(losses.check_tensor, index)
         if index == 1:
             session.observe(lambda phase, micro: readings.begin(phase, 1, micro))
-            with session.device.sample_operators():
+            # Under a dispatch mode torch runs a compiled model as it is written.
+            sampling = session.device.sample_operators() if session.compiling is None else nullcontext()
+            with sampling:
                 loss, ends = clocked.iterate()
                 session.device.sync()
                 readings.end()

@@ -13,8 +13,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .. import compiling, exhausted, peaks, timeline, tracing
 from .. import device as devices
-from .. import exhausted, peaks, timeline, tracing
 from ..device import exhaustion
 from ..labels import Labelled
 from ..protocol import EnvironmentSeen, IterationDone, Progress, ResultReady
@@ -61,6 +61,7 @@ def run(plan: Plan, report: Reporter) -> None:
         peaks.TRACKED,
         trace.spans,
         device.workspaces(),
+        trace.session.compiling is not None,
     )
     found = peaks.table(labelled, trace.session, trace.recorder, trace.marks)
     if plan.journal:
@@ -88,7 +89,8 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
         )  # there the record itself says in which operator a block was made
         tracker = Tracker(session.model, timed) if index == peaks.TRACKED else None
         trace.tracker = tracker or trace.tracker
-        with tracker or contextlib.nullcontext():
+        written = None if tracker is None else session.compiling  # under a tracker torch compiles nothing
+        with tracker or contextlib.nullcontext(), compiling.off(written):
             prefix = "first." if index == peaks.FIRST else ""
             loss = tracing.iterate(session, report, trace, index, prefix)
         report(IterationDone(index, "traced", None, loss, session.micro * session.accumulate))
