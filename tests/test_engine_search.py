@@ -383,6 +383,15 @@ async def test_the_data_set_bounds_the_search(project):
     assert world.search.why == "above 30 nothing was tried: workload.batch.dataset is 30"
 
 
+async def test_every_length_has_a_search_of_its_own(project):
+    world = World(project, lengths=(16, 32), iterations=30)
+    result = await world.run()
+    found = {one.length: one.largest for one in world.saved.search.values()}
+    assert (found, result.code) == ({16: LIMIT, 32: LIMIT}, 0)
+    assert result.text.startswith("length 16: largest 100, fastest 100; length 32: largest 100")
+    assert {one.soaked for one in world.saved.probe.values() if one.soak} == {30}
+
+
 async def test_a_grid_measures_every_length_with_every_batch(project):
     world = World(project, search=False, batches=(1, 2), lengths=(16, 32))
     await world.run()

@@ -215,7 +215,9 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--length", type=numbers, help="lengths, likewise; default: the project's largest")
     several(parser)
-    parser.add_argument("--iterations", type=whole(1), help="timed iterations (20)")
+    parser.add_argument(
+        "--iterations", type=whole(1), help="timed iterations (20); --search: of the soak (50)"
+    )
     parser.add_argument("--warmup", type=whole(2), help="iterations before them, the first one apart (3)")
     parser.add_argument(
         "--quick", action="store_true", help="5 timed iterations; --search: 2, and no tracing"

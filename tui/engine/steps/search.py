@@ -20,7 +20,7 @@ from tui.budget.search import Decision, Trial
 from tui.engine.context import Context, StepResult
 from tui.engine.steps import common
 from tui.engine.steps import probe as probes
-from tui.engine.steps.candidates import Candidate, Manner
+from tui.engine.steps.candidates import LEAST_WARMUP, Candidate, Manner
 from tui.engine.steps.evidence import earlier, host_bound, limit_bytes, resumable, trial_of
 from tui.engine.steps.sweep import comparable, late_sentence
 from tui.errors import PeakmarkError, RunError, SaveError, VerdictError
@@ -40,16 +40,19 @@ FASTEST_TRIES = 2
 
 
 async def run(context: Context) -> StepResult:
-    """One search for each length asked; the code is 1 when nothing that was tried fits."""
+    """One search for each length asked; the code is 1 when at one of them nothing that was tried fits."""
     project, spec = common.ready(context)
     batch = project.spec.workload.batch
     lengths = context.options.lengths or ((batch.length.max,) if batch.length else (None,))
-    result = StepResult("done")
+    results: list[StepResult] = []
     for length in lengths:
-        result = await _Search(context, project, spec, length).go()
-        if result.outcome != "done":
+        results.append(await _Search(context, project, spec, length).go())
+        if results[-1].outcome != "done":
             break
-    return result
+    if len(results) == 1:
+        return results[0]
+    text = "; ".join(f"length {length}: {one.text}" for length, one in zip(lengths, results, strict=False))
+    return dataclasses.replace(results[-1], code=max(one.code for one in results), text=text)
 
 
 class _Stop(Exception):
@@ -187,13 +190,18 @@ class _Search:
         return probe_verdict(self.project.spec, probe).process_bytes
 
     def _manner(self, soak: bool, validation: int | None = None) -> Manner:
-        quick, asked = self.context.options.quick, self.context.options.iterations
-        if not soak:
-            return Manner(
-                False, QUICK_DECIDING if quick else DECIDING, 2, several=True, validation=validation
-            )
-        count = max(policy.LEAST_SOAK, asked or (QUICK_SOAK if quick else SOAK))
-        return Manner(not quick, count, 2, soak=True, validation=validation, several=True)
+        options = self.context.options
+        count = QUICK_DECIDING if options.quick else DECIDING
+        if soak:
+            count = max(policy.LEAST_SOAK, options.iterations or (QUICK_SOAK if options.quick else SOAK))
+        return Manner(
+            traced=soak and not options.quick,
+            iterations=count,
+            warmup=options.warmup or LEAST_WARMUP,
+            soak=soak,
+            validation=validation,
+            several=True,
+        )
 
     async def _try(self, one: Candidate, manner: Manner) -> None:
         """Measure, take the trial in, save; a contended measurement is made once more."""
@@ -241,7 +249,7 @@ class _Search:
             micro = policy.fastest(self._rates())
             if micro is None or self._deciding(micro).tasks != ("timed",):
                 return
-            manner = Manner(several=True, warmup=2)
+            manner = Manner(several=True, warmup=self.context.options.warmup or LEAST_WARMUP)
             try:
                 self._stop_when_late(self._batch(micro), manner)
                 await self._try(self._batch(micro), manner)
