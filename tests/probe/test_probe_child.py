@@ -266,6 +266,8 @@ def test_out_of_memory_says_what_was_asked_and_what_was_alive(tmp_path, task, li
     assert (found.rc, failed.kind) == (0, "out-of-memory"), found.err
     assert failed.details["asked_bytes"] in (4 * 4096 * 4096, 4 * 2048 * 4096)
     assert failed.phase.startswith("first.")
+    assert failed.details["iteration"] == 0
+    assert failed.details.get("micro") == (None if failed.phase == "first.step" else 0)
     if task == "traced":
         alive = failed.details["alive"]
         assert alive["weights"] == 4 * (2048 * 4096 * 2 + 4096 * 4096 + 4096 * 2 + 2048)

@@ -43,15 +43,14 @@ def main(plan_path: str) -> int:
     except BaseException as error:  # whatever ends a task must be told, exits included
         _print_traceback(error)
         roots = [plan.folder, os.path.dirname(plan.workload.get("path", "") or "")]
-        report(
-            describe(
-                error,
-                [os.path.realpath(root) for root in roots if root],
-                report.phase,
-                sys.executable,
-                "runs/%s.log" % plan.id,
-            )
+        failed = describe(
+            error,
+            [os.path.realpath(root) for root in roots if root],
+            report.phase,
+            sys.executable,
+            "runs/%s.log" % plan.id,
         )
+        report(report.located(failed))
     report.sync()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -139,7 +139,7 @@ def _reasons(probe: Probe, traced: Mapping[str, Any]) -> dict[str, str]:
         "alive_modules": "the traced run did not run out at that place",
         "alive_top": "the traced run did not run out at that place",
         "exhausted_iteration": "it was not in an iteration, or not every iteration is told while it is timed",
-        "exhausted_micro": "an untraced run does not tell its micro-batches",
+        "exhausted_micro": "no micro-batch was being run, or it is not told while iterations are timed",
         "exhausted_operator": "an untraced run does not see operators",
         "exhausted_module": "the operator lies in no module, or was not seen",
         "exhausted_allocated_bytes": "not read as it failed",
