@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from textual import events
 
 from app import sample, timelines
 from app.fakes import FakeSource, opened, probe_events, say, settle
@@ -207,3 +208,15 @@ async def test_each_finished_candidate_is_taken_in_while_the_search_goes_on():
         rows = await read(app, pilot)
         assert any(row.startswith(" ●    20 ") for row in rows)
         assert "20 fits; next 40" in rows[2]
+
+
+async def test_a_burst_of_keys_is_taken_in_the_order_it_comes():
+    app = opened(source())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("4", "tab", "tab")
+        await read(app, pilot)
+        for key, character in (("slash", "/"), ("3", "3"), ("q", "q")):
+            app.post_message(events.Key(key, character))
+        await settle(app, pilot)
+        assert app.current_mode == "probe"
+        assert app.screen.state.search.text == "3q"

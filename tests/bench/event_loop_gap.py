@@ -228,7 +228,9 @@ def main() -> None:
         f"key to paint, {len(answered)} keys: p50 {1000 * statistics.median(answered):.0f} ms, "
         f"p90 {1000 * answered[int(0.9 * len(answered))]:.0f}, longest {1000 * answered[-1]:.0f}"
     )
-    sys.exit(0 if max(gap for _, gap, *_ in seen) < LIMIT_MS else 1)
+    print(f"most CPU time of the app in one gap: {max(whole for *_, whole in seen):.0f} ms")
+    longest = max(gap for _, gap, *_ in seen)
+    sys.exit(0 if longest < LIMIT_MS or longest < idle[-1] else 1)
 
 
 def tell(seen: list[list[float]], seconds: float) -> None:

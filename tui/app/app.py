@@ -339,6 +339,8 @@ class PeakmarkApp(RunningApp):
                 f"{number} {step.capitalize()}", QUESTIONS[step], lambda step=step: self.action_step(step)
             )
         yield SystemCommand("Run this step", "r", self.action_run)
+        if self.project is not None:
+            yield SystemCommand("Search the largest batch", "s on the Probe screen", self.ask_search)
         yield SystemCommand("Stop the run", "x", self.action_stop)
         yield SystemCommand("Exact bytes", "b: bytes with every digit, or GiB", self.action_exact)
         yield SystemCommand("Edit the project file", "e: in your editor", self.action_edit)
