@@ -3,6 +3,7 @@
 import hashlib
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from project_samples import USER
 from tui.errors import ProjectError
 from tui.project import fingerprint, save, trust
 from tui.project.load import Project, load
+from tui.project.measured import Inventory, Measured
 
 OWN = USER.replace('source = "decoder"', 'source = "workload.py:tiny"')
 
@@ -190,6 +192,36 @@ def test_what_changes_a_measurement_changes_the_fingerprint(path, old, new):
     changed = project(path, OWN.replace(old, new))
     assert fingerprint.spec_hash(changed) != first
     assert fingerprint.stale(first, changed)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        ("micro = 8", "micro = 4", True),
+        ("lr = 6e-4", "lr = 6e-3", True),
+        ("layers = 2", "layers = 3", False),
+        (":tiny", ":other", False),
+        ('use = "fp32"', 'use = "bf16"', False),  # the bytes of what is counted
+        ("[budget]", "[placement]\nranks = 2\n[budget]", False),  # and the share of a rank
+    ],
+)
+def test_a_count_of_parameters_outlives_what_it_does_not_depend_on(path, old, new, same):
+    first = fingerprint.model_hash(project(path, OWN))
+    assert (fingerprint.model_hash(project(path, OWN.replace(old, new))) == first) == same
+
+
+def test_a_count_of_an_earlier_version_is_of_the_whole_spec(path):
+    found = project(path, OWN)
+    spec, model = fingerprint.spec_hash(found), fingerprint.model_hash(found)
+    counted = {
+        mark: replace(found, measured=Measured(inventory=Inventory(spec, 1, 1, 4, 1, 0, 0, 1, 1, model=mark)))
+        for mark in (model, "", "sha256:other")
+    }
+    assert [fingerprint.is_counted(one) for one in counted.values()] == [True, True, False]
+    edited = project(path, OWN.replace("micro = 8", "micro = 4"))
+    later = [fingerprint.is_counted(replace(edited, measured=one.measured)) for one in counted.values()]
+    assert later == [True, False, False]
+    assert not fingerprint.is_counted(found)
 
 
 def test_another_content_of_the_workload_file_makes_measurements_stale(path):

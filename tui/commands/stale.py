@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tui.commands.output import Output
+from tui.errors import PeakmarkError
+from tui.project.fingerprint import is_counted
+from tui.project.load import load
 from tui.report import stale
 from tui.report.envelope import Source
 from tui.report.operating import is_current
@@ -19,12 +22,20 @@ COMMANDS = {"params": "run", "ledger": "probe"}
 def said(project: Path, step: str, id: str | None, found: Source, lines: Lines, output: Output) -> Lines:
     """``lines``, with a second one and a warning on stderr when the result is of another spec than now."""
     then = _spec_of(step, id, found)
-    if then is None or is_current(then, found.fingerprint):
+    if then is None or is_current(then, found.fingerprint) or (step == "params" and _counted(project)):
         return lines
     command = f"peakmark {COMMANDS.get(step, step)} {project}"
     command += " --steps params" if step == "params" else ""
     output.talk(stale.warning(id or "the inventory", then, found.fingerprint, command))
     return lambda width: stale.with_line(list(lines(width)), then, found.fingerprint, command, width)
+
+
+def _counted(project: Path) -> bool:
+    """Whether the parameters were counted of this very model, whatever else has changed."""
+    try:
+        return is_counted(load(project))
+    except PeakmarkError:
+        return False
 
 
 def _spec_of(step: str, id: str | None, found: Source) -> str | None:

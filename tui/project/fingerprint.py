@@ -33,6 +33,9 @@ UNMEASURED = EARLIER | {
 }
 """Keys of the workload that no measuring process is told, or that it does nothing with."""
 
+UNCOUNTED = UNMEASURED | {"workload.batch", "workload.optimizer", "workload.scheduler", "workload.step"}
+"""Keys on which no count of parameters depends."""
+
 
 def source_file(project: Project) -> Path | None:
     """The file that ``workload.source`` names, in the project's folder; None for a family or an installed package.
@@ -88,6 +91,29 @@ def spec_hash(project: Project) -> str:
         return now
     found = _measured_specs(project.measured)
     return before if _is_one_of(before, found) and not _is_one_of(now, found) else now
+
+
+def model_hash(project: Project) -> str:
+    """Like ``spec_hash``, over what a count of the model's parameters depends on: batch and optimizer do not.
+
+    Raises:
+        ProjectError: the workload's file is missing or cannot be read.
+    """
+    return _hash(project, UNCOUNTED)
+
+
+def is_counted(project: Project) -> bool:
+    """Whether the inventory is of the model as the spec has it now.
+
+    Raises:
+        ProjectError: see ``spec_hash``.
+    """
+    inventory = project.measured.inventory
+    if inventory is None:
+        return False
+    if not inventory.model:  # counted by an earlier version, of the whole spec
+        return not stale(inventory.spec, project)
+    return inventory.model == model_hash(project)
 
 
 def _hash(project: Project, left_out: frozenset[str]) -> str:

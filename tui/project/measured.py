@@ -70,6 +70,8 @@ class Inventory:
     """Scales, zero points, code books."""
     difference: str = ""
     """What explains the difference to the formula, as far as the tree allows."""
+    model: str = ""
+    """Fingerprint of what the count depends on, see ``fingerprint.model_hash``; "": only ``spec`` says it."""
     journal: str = ""
     """``runs/<id>.jsonl`` of the count; the module tree is beside it as ``runs/<id>.modules.json``."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])

@@ -14,7 +14,7 @@ from tui.engine.steps import common
 from tui.errors import ProjectError, RunError
 from tui.probe.protocol import Plan
 from tui.project import configuration, modules, save, trust
-from tui.project.fingerprint import spec_hash
+from tui.project.fingerprint import model_hash, spec_hash
 from tui.project.load import Project
 from tui.project.measured import Inventory, Measured
 
@@ -35,6 +35,7 @@ async def run(context: Context) -> StepResult:
     journal = common.journal_name([outcome])
     inventory = Inventory(
         spec=spec,
+        model=model_hash(project),
         **table,
         formula=formula.family if formula else None,
         formula_parameters=formula.total if formula else None,
@@ -76,8 +77,8 @@ def counted(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _with_old(inventory: Inventory, old: Inventory | None) -> Inventory:
-    """``inventory`` with what Verify or a probe of the same spec saw of the gradients, where it saw none itself."""
-    if inventory.gradient_receiving is not None or old is None or old.spec != inventory.spec:
+    """``inventory`` with what Verify or a probe of the same model saw of the gradients, where it saw none itself."""
+    if inventory.gradient_receiving is not None or old is None or old.model != inventory.model:
         return inventory
     if old.gradient_receiving is None:
         return inventory

@@ -23,6 +23,7 @@ from tui.engine.steps.readings import phases_of, readings_of
 from tui.engine.steps.timelines import with_timeline
 from tui.engine.steps.times import with_times
 from tui.errors import ProjectError, VerdictError
+from tui.project.fingerprint import is_counted
 from tui.project.ids import new_id
 from tui.project.load import Project
 from tui.project.measured import Measured, Probe
@@ -66,7 +67,7 @@ async def measure(
     probe = assemble(context, project, spec, one, children, limit, before)
     probe = annotated(project.spec, probe, children, manner)
     common.keep(context, list(children.values()), id, "probe", probe)
-    _note_gradients(context, spec, children)
+    _note_gradients(context, project, children)
     return _said(project, probe, id)
 
 
@@ -168,7 +169,7 @@ def _saved(context: Context, project: Project) -> list[Probe]:
         return list(project.measured.probe.values())
 
 
-def _note_gradients(context: Context, spec: str, children: Mapping[str, Outcome]) -> None:
+def _note_gradients(context: Context, project: Project, children: Mapping[str, Outcome]) -> None:
     """Let the inventory know how many elements received a gradient."""
     from tui.project import save
 
@@ -178,7 +179,7 @@ def _note_gradients(context: Context, spec: str, children: Mapping[str, Outcome]
         return
 
     def put(measured: Measured) -> Measured:
-        if measured.inventory is None or measured.inventory.spec != spec:
+        if measured.inventory is None or not is_counted(dataclasses.replace(project, measured=measured)):
             return measured
         return dataclasses.replace(
             measured, inventory=dataclasses.replace(measured.inventory, gradient_receiving=count)
