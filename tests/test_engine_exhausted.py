@@ -92,6 +92,19 @@ def test_a_batch_that_ran_out_only_untraced_shows_what_the_traced_one_survived()
     assert found.alive_source == "the traced run at its peak of forward, which it survived"
 
 
+def test_a_batch_that_was_not_traced_says_that_this_is_why_nothing_is_known_of_what_was_alive():
+    found = ended(outcome("out-of-memory", asked_bytes=64))
+    assert (
+        found.unknown["alive"]
+        == found.unknown["alive_top"]
+        == "it was not traced: only whether it fits was asked"
+    )
+    lost = ended(
+        outcome("out-of-memory", alive_unknown="the record could not be read"), outcome("out-of-memory")
+    )
+    assert lost.unknown["alive"] == "the record could not be read"
+
+
 def test_others_are_those_that_were_there_before():
     timed = outcome("out-of-memory", asked_bytes=5 * GIB, device_free_bytes=3 * GIB, reserved_bytes=GIB,
                     allocated_bytes=GIB, largest_free_block_bytes=0, free_blocks_bytes=0)  # fmt: skip

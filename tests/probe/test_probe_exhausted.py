@@ -198,6 +198,24 @@ def test_the_history_knows_the_free_blocks_at_the_failed_allocation():
     assert (found["largest_free_block_bytes"], found["free_blocks_bytes"]) == (20 * MIB, 126 * MIB)
 
 
+def test_what_unwinding_frees_in_the_same_microsecond_was_alive_at_the_failure():
+    recorder = fragmented(None)
+    for one in recorder.events:
+        one["time_us"] = 7
+    alive = sum(
+        one.nbytes
+        for one in record_cuda.from_snapshot(recorder.snapshot(), 0).allocations
+        if one.died is None
+    )
+    recorder.events.append(event("oom", 20 * MIB, 64 * MIB, us=7))
+    recorder.free(11)
+    recorder.events[-1]["time_us"] = recorder.events[-2]["time_us"] = 7
+    record = record_cuda.from_snapshot(recorder.snapshot(), 0)
+    failed = record.failed_before(10**9)
+    held = [record.allocations[one].nbytes for one in record.alive_after(failed.event - 1)]
+    assert sum(held) == alive == 54 * MIB
+
+
 def test_a_history_without_a_failure_or_of_other_rules_says_nothing_of_free_blocks():
     recorder = fragmented(None)
     assert record_cuda.at_failure(recorder.snapshot(), 0) == {}

@@ -16,6 +16,7 @@ from tui.project.model import Spec
 
 MAKING = "batch"
 """Where a batch is made on the host, which is no phase of an iteration (``probe.tracing.MAKING``)."""
+NOT_TRACED = "it was not traced: only whether it fits was asked"
 NO_CACHE = "the CPU has no caching allocator"
 
 
@@ -135,9 +136,9 @@ def _reasons(probe: Probe, traced: Mapping[str, Any]) -> dict[str, str]:
     cache = NO_CACHE if probe.device == "cpu" else "this torch does not tell, and nothing recorded it"
     reasons = {
         "asked_bytes": "the error does not say how much was asked for",
-        "alive": str(traced.get("alive_unknown") or "it ran out before anything was labelled"),
-        "alive_modules": "the traced run did not run out at that place",
-        "alive_top": "the traced run did not run out at that place",
+        "alive": str(traced.get("alive_unknown") or NOT_TRACED),
+        "alive_modules": "no traced run failed at that place" if probe.alive else NOT_TRACED,
+        "alive_top": "no traced run failed at that place" if probe.alive else NOT_TRACED,
         "exhausted_iteration": "it was not in an iteration, or not every iteration is told while it is timed",
         "exhausted_micro": "no micro-batch was being run, or it is not told while iterations are timed",
         "exhausted_operator": "an untraced run does not see operators",
