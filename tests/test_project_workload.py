@@ -123,6 +123,11 @@ FAULTS = {
         "nam is not a key here; did you",
     ),
     "steps": (USER + COSINE.replace("steps = 2", "steps = 0"), "steps = 0", "must be at least 1, got 0"),
+    "too many steps": (
+        USER + COSINE.replace("steps = 2", "steps = 1001"),
+        "steps = 1001",
+        "= 1,001 after every optimizer step is more than 1,000; write how often the scheduler steps",
+    ),
     "quoted": (
         USER + COSINE.replace("100", '"100"'),
         "T_max",

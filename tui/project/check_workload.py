@@ -16,6 +16,9 @@ CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*([.:][A-Za-z_]\w*)", re.ASCII)
 _FLAGS = ("foreach", "fused")
 """Arguments of torch's optimizers that ``implementation`` stands for."""
 
+MOST_SCHEDULER_STEPS = 1_000
+"""After one optimizer step; the largest that means something is the number of ranks or of micro-batches."""
+
 
 def check_workload(spec: Spec, place: Place, families: Collection[str]) -> None:
     """Refuse a workload that contradicts itself; ``families`` are the sources that have a formula of their own.
@@ -119,6 +122,14 @@ def _check_parts(args: Mapping[str, Any], key: str, place: Place) -> None:
 def _check_classes(workload: WorkloadSpec, place: Place) -> None:
     named = [("workload.optimizer.name", workload.optimizer.name), *scheduler_names(workload)]
     if workload.scheduler is not None:
+        if workload.scheduler.steps > MOST_SCHEDULER_STEPS:
+            _fail(
+                place,
+                "workload.scheduler.steps",
+                f"= {workload.scheduler.steps:,} after every optimizer step is more than "
+                f"{MOST_SCHEDULER_STEPS:,}",
+                "write how often the scheduler steps for one step of the optimizer, which is 1 in most loops",
+            )
         _check_parts(workload.scheduler.args, "workload.scheduler.args", place)
     for key, name in named:
         if CLASS.fullmatch(name):
