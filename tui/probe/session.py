@@ -60,6 +60,8 @@ class Session:
         self.compiling: Optional[Compiling] = None
         """What is known of the compiler, None: the model is not compiled."""
         if plan.step.get("compile"):
+            report.enter("compile")
+            self._enter("compile", None)  # the compiler's own code is loaded now
             self.compiling = Compiling(self.model, lambda: self._phase)
             self.compiling.enter = lambda phase, micro: self._enter(phase, micro)
         torch.manual_seed(plan.seed + 1)

@@ -11,6 +11,8 @@ from tui.report.lines import clean, clip, columns, right, wrap
 ALIVE = 8
 """Rows of each table unless asked otherwise."""
 NOWHERE = "(no module)"
+_HELD = ("weights", "gradients", "optimizer_state", "buffers", "input_batch")
+"""Rows whose storages are known by what holds them; what once made their memory says nothing."""
 _WIDTHS = (10, 9, 9)
 
 
@@ -47,7 +49,7 @@ def no_phase(phase: str | None) -> str:
 
 def _what(one: timelines.Alike) -> str:
     held = one.storage
-    made = " ".join(filter(None, (held.shape, held.dtype, held.operator)))
+    made = " ".join(filter(None, (held.shape, held.dtype, "" if held.row in _HELD else held.operator)))
     return f"{row_name(held.row).label}: {one.module or NOWHERE} {made}"
 
 
