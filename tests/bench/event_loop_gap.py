@@ -36,12 +36,9 @@ def app(project: Path, gaps: Path) -> int:
     """Run the app over ``project`` and write the gaps of its event loop, ms, and what it did then, to ``gaps``."""
     import asyncio
 
-    from app import fakes
-
     from tui.app import run as starter
     from tui.app import source as outside
     from tui.app.app import PeakmarkApp
-    from tui.probe import protocol
 
     seen: list[tuple[float, float, float, float]] = []
 
@@ -57,6 +54,24 @@ def app(project: Path, gaps: Path) -> int:
 
         def on_ready(self) -> None:
             self._sampling = asyncio.get_running_loop().create_task(self._sample())
+
+    import tui.app.app as module
+
+    module.PeakmarkApp = Measured
+    outside.World = paced(project)
+    code = starter.run_app(project, mouse=False)
+    gaps.write_text(json.dumps(seen))
+    return code
+
+
+def paced(project: Path) -> type:
+    """The real world but for its runs: one of 10 iterations a second that prints and ends measurements."""
+    import asyncio
+
+    from app import fakes
+
+    from tui.app import source as outside
+    from tui.probe import protocol
 
     class Paced(outside.World):
         """Real files, and a run of 10 iterations a second that prints and ends measurements."""
@@ -91,13 +106,7 @@ def app(project: Path, gaps: Path) -> int:
                     yield fakes.FakeSeen(fakes.probe_events(0)[2])
                 await asyncio.sleep(0.1)
 
-    import tui.app.app as module
-
-    module.PeakmarkApp = Measured
-    outside.World = Paced
-    code = starter.run_app(project, mouse=False)
-    gaps.write_text(json.dumps(seen))
-    return code
+    return Paced
 
 
 # --- around it ------------------------------------------------------------------------------------------
