@@ -55,6 +55,13 @@ def test_the_answer_says_the_peak_and_the_mark_stands_over_its_column():
     assert axis[column] == "┼"
 
 
+def test_what_the_peak_is_stands_whole_on_either_side_of_its_mark():
+    for width in range(60, 140, 3):
+        row = shown(width, 24)[4]
+        assert re.search(r"peak 13\.759 GiB(, backward( of micro-batch 2)?)?( ▼|$)", row)
+        assert "…" not in row
+
+
 def test_every_category_has_a_shade_of_its_own_and_its_bytes_at_the_cursor():
     rows = shown(made=state())
     legend = " ".join(" ".join(rows[16:18]).split())

@@ -74,18 +74,18 @@ def _where(course: Course, event: int) -> str:
 
 
 def _peak_line(drawn: _Drawn, width: int) -> Row:
-    """The sentence that ends in the mark over the column of the peak."""
+    """The mark over the column of the peak, and beside it what it is, as far as either side has room."""
     course = drawn.course
     column = _LEFT + column_of(course, course.peak_event, drawn.width)
-    said = f"peak {sized(course.peak_bytes, drawn.scale)} {drawn.scale.unit}, {phase_text(course, course.peak_event)}"
+    size = f"peak {sized(course.peak_bytes, drawn.scale)} {drawn.scale.unit}"
+    phase = phase_text(course, course.peak_event)
     text = line("")
-    if len(said) + 2 <= column:
-        ending(text, column - 1, said, "dim")
-        at(text, column, "▼", "water.strong")
-    else:
-        at(text, column, "▼", "water.strong")
-        at(text, column + 2, fit(said, width - column - 3), "dim")
-    return Row(cut(text, width))
+    for said in (f"{size}, {phase}", f"{size}, {phase.partition(' ')[0]}", size):
+        if len(said) + 2 <= column:
+            return Row(at(ending(text, column - 1, said, "dim"), column, "▼", "water.strong"))
+        if column + 3 + len(said) <= width:
+            return Row(at(at(text, column, "▼", "water.strong"), column + 2, said, "dim"))
+    return Row(at(text, column, "▼", "water.strong"))
 
 
 def _canvas(drawn: _Drawn, height: int) -> list[Row]:
