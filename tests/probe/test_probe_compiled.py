@@ -132,6 +132,21 @@ def test_a_model_that_torchs_own_class_calls_is_compiled_too(monkeypatch):
     torch._dynamo.reset()
 
 
+def test_what_a_model_compiles_itself_is_compiled_once_and_the_rest_keeps_its_names(tmp_path):
+    text = NET.replace("torch.tanh(self.a(x))", "curved(self.a(x))").replace(
+        "class Net", 'curved = torch.compile(lambda x: torch.tanh(x) * 2, backend="eager")\n\nclass Net'
+    )
+    (tmp_path / "net.py").write_text(text)
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    table = run_here("traced", source="net.py", folder=tmp_path, micro=32).table("traced")
+    frames = torch._dynamo.utils.counters["frames"]
+    assert frames["total"] <= 2  # for training and for validation
+    phase = table["phases"]["backward"]
+    assert phase["rows"].get("unattributed", 0) <= 0.01 * phase["requested_bytes"]
+    torch._dynamo.reset()
+
+
 def test_what_the_compiler_refuses_is_a_sentence(tmp_path, monkeypatch):
     def broken(graph, inputs):
         raise RuntimeError("no working C++ compiler found")

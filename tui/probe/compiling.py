@@ -7,6 +7,7 @@ mode makes torch run the model without what was compiled, so no mode may be acti
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Tuple
 
@@ -112,6 +113,16 @@ class Compiling:
             hint="set workload.step.compile to false, or put right what it names "
             "(on a CPU it needs a C++ compiler)",
         )
+
+
+def as_written() -> ContextManager[Any]:
+    """A context in which nothing is compiled and what was compiled runs as it is written, also what a model compiles.
+
+    Under a dispatch mode torch would try to compile anew what it meets, and give up on it for good.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()  # nothing was compiled, and loading the compiler takes seconds
+    return torch.compiler.set_stance("force_eager")
 
 
 def first_name(phase: str) -> str:

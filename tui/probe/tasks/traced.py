@@ -84,13 +84,12 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
         gc.collect()
         trace.mark("start")
         # The model is known to the tracker from the start; only one iteration runs under it.
-        timed = (
-            session.device.kind != "cpu"
-        )  # there the record itself says in which operator a block was made
+        # On a CPU the record itself says in which operator a block was made.
+        timed = session.device.kind != "cpu"
         tracker = Tracker(session.model, timed) if index == peaks.TRACKED else None
         trace.tracker = tracker or trace.tracker
-        written = None if tracker is None else session.compiling  # under a tracker torch compiles nothing
-        with tracker or contextlib.nullcontext(), compiling.off(written):
+        written = compiling.as_written() if tracker else contextlib.nullcontext()
+        with tracker or contextlib.nullcontext(), written:
             prefix = "first." if index == peaks.FIRST else ""
             loss = tracing.iterate(session, report, trace, index, prefix)
         report(IterationDone(index, "traced", None, loss, session.micro * session.accumulate))
