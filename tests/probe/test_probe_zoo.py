@@ -6,6 +6,7 @@ from zoo_models import HEAD, KINDS, kind
 
 from probe.helpers import run_here
 from tui.budget.timeline import alive, by_row, phase_peak
+from tui.probe.tracker import Tracker
 from tui.project.timeline import read
 
 CHEAP = (
@@ -261,3 +262,47 @@ def test_complex_weights_have_the_bytes_of_two_numbers(tmp_path):
     table, _ = traced(tmp_path, **kind("Fourier operator, complex weights").plan(tmp_path))
     assert table["phases"]["forward"]["rows"]["weights"] == 2 * 8 * 16 * 16 * 8 * 8 + 4 * (2 * 16 + 16 + 1)
     assert torch.zeros(1, dtype=torch.cfloat).itemsize == 8
+
+
+RAGGED = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(32, 128), nn.Linear(128, 32)
+
+    def forward(self, x):
+        return self.b(F.gelu(self.a(x)))
+
+def build():
+    return Net()
+
+def batch(n):
+    return torch.randn(n, 40, 32)
+
+def loss(model, batch):
+    rows = [one[: 8 + 2 * place] for place, one in enumerate(batch)]
+    return model(torch.nested.nested_tensor(rows, layout=torch.jagged)).values().square().mean()
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+def test_ragged_batches_are_named_like_others(tmp_path):
+    table, timeline = own(tmp_path, RAGGED, micro=8)
+    check(table, timeline)
+    event, _ = phase_peak(timeline, timeline.phases[0])
+    rows = sum(8 + 2 * place for place in range(8))
+    held = [one for one in alive(timeline, event) if one.bytes == 4 * rows * 128]
+    assert {one.module for one in held} <= {"a", "Net"}
+    assert held
+
+
+def test_the_tracker_does_not_see_what_is_done_while_it_is_paused():
+    tracker, inner = Tracker(torch.nn.Linear(1, 1)), Tracker(torch.nn.Linear(1, 1))
+    with tracker:
+        torch.zeros(3)
+        with tracker.paused():
+            torch.zeros(5)
+        torch.zeros(7)
+        with inner, tracker.paused():  # not the innermost mode: it must not end before what began within it
+            torch.zeros(9)
+    assert [label.shape for _, _, label in tracker.births] == [(3,), (7,), (9,)]

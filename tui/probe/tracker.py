@@ -204,8 +204,9 @@ def parts(tensor: torch.Tensor) -> List[torch.Tensor]:
 
     A DTensor's is its local part.
     """
-    if tensor.layout != torch.strided:
-        return [getattr(tensor, name)() for name in PARTS.get(tensor.layout, ())]
+    names = PARTS.get(tensor.layout)
+    if names is not None:
+        return [getattr(tensor, name)() for name in names]
     if type(tensor) in (torch.Tensor, torch.nn.Parameter):
         return [tensor]
     if (local := getattr(tensor, "_local_tensor", None)) is not None:
