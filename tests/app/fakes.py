@@ -12,6 +12,7 @@ from app.sample import SPEC
 from tui.app.app import PeakmarkApp
 from tui.app.output import Output, cleaned
 from tui.app.search_plan import told
+from tui.app.steps import is_of
 from tui.budget.checked import formula_of
 from tui.errors import ProjectError, RunError
 from tui.probe import protocol
@@ -70,6 +71,10 @@ class FakeSource:
 
     def fingerprint(self, project: Any) -> str:
         return self.print if project.spec.workload == self._first else "sha256:0ddc0ffee000"
+
+    def counted(self, project: Any) -> bool:
+        inventory = project.measured.inventory
+        return inventory is not None and is_of(inventory.spec, self.fingerprint(project))
 
     def untrusted(self, project: Any) -> tuple[str, ...]:
         return () if self.allowed else self.asked

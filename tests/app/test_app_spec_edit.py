@@ -47,7 +47,18 @@ class FileSource(FakeSource):
         self.path = path
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("load", "stamp", "fingerprint", "check", "save", "written", "formula", "modules", "warm"):
+        if name in (
+            "load",
+            "stamp",
+            "fingerprint",
+            "counted",
+            "check",
+            "save",
+            "written",
+            "formula",
+            "modules",
+            "warm",
+        ):
             return getattr(object.__getattribute__(self, "_world"), name)
         return super().__getattribute__(name)
 
@@ -269,7 +280,8 @@ async def test_a_file_that_is_broken_meanwhile_is_said_and_what_was_shown_stays(
         path.write_text(PROJECT.replace("layers = 2", "layers = "))
         at(app, LAYERS)
         shown = await pressed(app, pilot, "enter")
-        assert "tiny.toml:7: not valid TOML" in " ".join(shown.split())
+        # Without spaces: the path may be so long that a row ends within the name.
+        assert "tiny.toml:7:notvalidTOML" in "".join(shown.split())
         assert " layers      2 " in shown
         assert app.screen.editing is None
 

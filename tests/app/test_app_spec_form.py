@@ -65,7 +65,7 @@ def test_everything_is_seen_at_once_on_80_by_24():
     assert rows[23].startswith(" r run inventory  Enter change  t tree  e edit file ")
 
 
-@pytest.mark.parametrize(("make", "size"), CASES, ids=str)
+@pytest.mark.parametrize(("make", "size"), CASES, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_no_field_is_cut_away_and_the_one_under_the_cursor_is_in_sight(make, size):
     project = make()
     for key in fields(project):

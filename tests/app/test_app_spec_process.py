@@ -80,7 +80,8 @@ def test_a_file_that_the_editor_broke_is_one_sentence_and_what_was_shown_stays(p
         terminal.wait_for("r run inventory", start)
         terminal.read(0.2)
         shown = terminal.text(start)
-        assert "tiny.toml:6: not valid TOML: a value is missing" in " ".join(shown.split())
+        # Without spaces: the path may be so long that a row ends within the name.
+        assert "tiny.toml:6:notvalidTOML:avalueismissing" in "".join(shown.split())
         assert "90 by formula" in shown[shown.index("EDITOR-WAS-HERE") :]
         assert "Traceback" not in shown
         terminal.press("q")

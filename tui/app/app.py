@@ -111,6 +111,7 @@ class PeakmarkApp(RunningApp):
         self._exact = False
         self._interrupted_at = 0.0
         self._fingerprint = ""
+        self._counted = False
         self._stamp: object = None
         self._looked_at: object = None
         """Stamp of the file when it was last found changed, so that a broken one is read once."""
@@ -132,6 +133,7 @@ class PeakmarkApp(RunningApp):
         """Show ``project``; ``stamp`` is that of the file before it was read."""
         self.project = project
         self._fingerprint = self.source.fingerprint(project)
+        self._counted = self.source.counted(project)
         self._stamp = self.source.stamp(project.path) if stamp is None else stamp
         self._preview = None
 
@@ -173,7 +175,7 @@ class PeakmarkApp(RunningApp):
 
     def scene(self, step: str, cursor: Cursor) -> Scene:
         """Everything that the view of ``step`` may look at."""
-        stale = stale_of(self.project, self._fingerprint)
+        stale = stale_of(self.project, self._fingerprint, self._counted)
         preview = step == "report" and cursor.pane == 2
         return Scene(
             project=self.project,

@@ -31,6 +31,10 @@ class Source(Protocol):
         """Of the spec as it is now; "" when it cannot be made."""
         ...
 
+    def counted(self, project: Any) -> bool:
+        """Whether the inventory is of the model as the spec has it now."""
+        ...
+
     def untrusted(self, project: Any) -> tuple[str, ...]:
         """What the project would run and was not allowed here, one line each."""
         ...
@@ -148,6 +152,14 @@ class World:
             return spec_hash(project)
         except ProjectError:
             return ""
+
+    def counted(self, project: Any) -> bool:
+        from tui.project.fingerprint import is_counted
+
+        try:
+            return is_counted(project)
+        except ProjectError:
+            return False
 
     def untrusted(self, project: Any) -> tuple[str, ...]:
         from tui.project import trust

@@ -30,19 +30,20 @@ def screen_of(step: str) -> str:
     return SCREEN_OF.get(step, step)
 
 
-def stale_of(project: Any, fingerprint: str) -> dict[str, str]:
+def stale_of(project: Any, fingerprint: str, counted: bool = False) -> dict[str, str]:
     """Why each step's figures are of something else than the spec as it is now.
 
     Args:
         project: ``spec`` and ``measured``.
         fingerprint: of the spec as it is now; "" when it could not be made.
+        counted: the inventory is of this very model, whatever else has changed since.
     """
     if not fingerprint:
         return {}
     spec, measured = project.spec, project.measured
     operating = operating_of(measured)
     made = {
-        "spec": measured.inventory,
+        "spec": None if counted else measured.inventory,
         "verify": _value(latest(measured.verify)),
         "ledger": _value(ledger_probe(spec, measured)),
         "probe": _value(probe_of(spec, measured)),

@@ -15,7 +15,6 @@ from tui.app.fields import MORE, Field
 from tui.app.page import Scene
 from tui.app.screens.browse import TreeBrowser
 from tui.app.screens.overlay import Overlay
-from tui.app.steps import is_of
 from tui.app.views.form import FormLine
 from tui.app.views.spec import laid
 from tui.errors import PeakmarkError, ProjectError
@@ -164,8 +163,8 @@ class SpecScreen(TreeBrowser):
         self.editing = checked(editing, app.project, app.source.check, self._formula)
         inventory, draft = app.project.measured.inventory, self.editing.draft
         if draft is not None:
-            print_ = app.source.fingerprint(draft)
-            self._old = inventory is not None and bool(print_) and not is_of(inventory.spec, print_)
+            known = inventory is not None and bool(app.source.fingerprint(draft))
+            self._old = known and not app.source.counted(draft)
 
     async def on_key(self, event: events.Key) -> None:
         """While something is typed every key is a text's.
