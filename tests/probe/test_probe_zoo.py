@@ -103,9 +103,11 @@ def loss(model, batch):
 """
 
 
-@pytest.mark.parametrize("reentrant", ["True", "False"])
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
 @pytest.mark.parametrize(
-    "more", [{}, {"accumulate": 2}, {"precision": "bf16-autocast"}], ids=["", "two", "bf16"]
+    ("reentrant", "more"),
+    [("True", {"accumulate": 2}), ("False", {"accumulate": 2}), ("False", {"precision": "bf16-autocast"})],
+    ids=["reentrant", "not reentrant", "bf16"],
 )
 def test_a_checkpoint_of_the_users_own_keeps_no_activations_and_names_what_it_makes_again(
     tmp_path, reentrant, more
