@@ -28,6 +28,7 @@ from tui.report.text import (
     to_ascii,
     verify_lines,
 )
+from tui.report.text_probe import every_reading
 
 OOM = "p-20261201T160000-0f"
 UNTIED = replace(
@@ -300,6 +301,25 @@ nice 10 · not contended
 iteration = 4 micro-batches of 8 x 1024, then 1 optimizer step = 32 samples
 memory    requested 7.917 · allocated 7.918 · reserved 9.000 · process 9.586
           (GiB, backward; process at its most)
+time      median 118.4 ms · p90 121.9 ms · first iteration 1,812 ms (not
+          averaged)
+loader    n/a: not timed
+clocks    n/a: not looked at
+rate      270.3 samples/s (95 %: 268.1-272.2) · 276,787 tokens/s
+loss      10.986 -> 9.771
+from      20 untraced iterations = 2.4 s after 3 warm-up; memory from a traced
+          run of its own; every reading and phase: peakmark ledger gpt.toml
+          --readings
+FITS with 46.414 GiB beyond the reserve, in the worst phase (backward). Saved in
+    gpt.toml. Next: peakmark precision gpt.toml
+"""
+    )
+
+
+def test_every_reading_has_its_phase_and_its_source():
+    assert (
+        shown(every_reading(CUDA.probe[PROBE], 80))
+        == """
 readings  requested             7.917 GiB  backward: allocator record
           tensor allocated      7.918 GiB  backward: memory_stats
           allocator reserved    9.000 GiB  backward: memory_stats
@@ -308,16 +328,16 @@ readings  requested             7.917 GiB  backward: allocator record
           driver reserved       0.414 GiB  start: NVML v2
           device used          15.000 GiB  backward: mem_get_info
           device total         80.000 GiB  start: mem_get_info
-time      median 118.4 ms · p90 121.9 ms · first iteration 1,812 ms (not
-          averaged)
-loader    n/a: not timed
-clocks    n/a: not looked at
-rate      270.3 samples/s (95 %: 268.1-272.2) · 276,787 tokens/s
-loss      10.986 -> 9.771
-from      20 untraced iterations = 2.4 s after 3 warm-up; memory from a traced
-          run of its own
-FITS with 46.414 GiB beyond the reserve, in the worst phase (backward). Saved in
-    gpt.toml. Next: peakmark precision gpt.toml
+"""
+    )
+    assert (
+        shown(every_reading(on_cpu().probe[CPU_PROBE_ID], 80))
+        == """
+readings  requested              2.93 MiB  backward: profiler record
+          heap reserved        200.00 MiB  backward: mallinfo2
+          process              320.00 MiB  backward: VmHWM
+          others             n/a: the container hides other processes
+          host total         8,192.00 MiB  start: /proc/meminfo
 """
     )
 
@@ -331,18 +351,14 @@ others took 3 % of the CPUs
 iteration = 1 micro-batch of 1024, then 1 optimizer step = 1024 samples
 memory    requested 2.93 · allocated 2.93 · heap reserved 200.00 · process
           320.00 (MiB, backward; process at its most)
-readings  requested              2.93 MiB  backward: profiler record
-          heap reserved        200.00 MiB  backward: mallinfo2
-          process              320.00 MiB  backward: VmHWM
-          others             n/a: the container hides other processes
-          host total         8,192.00 MiB  start: /proc/meminfo
 time      median 8.00 ms · p90 8.50 ms · first iteration 21.0 ms (not averaged)
 loader    n/a: not timed
 rate      128,000 samples/s (95 % n/a: 4 timed iterations; an interval needs 5)
           · tokens/s n/a: no entry of the batch counts tokens
 loss      0.500 -> 0.250
 from      4 untraced iterations = <.1 s after 2 warm-up; memory from a traced
-          run of its own
+          run of its own; every reading and phase: peakmark ledger mlp.toml
+          --readings
 FITS with 7,616.00 MiB beyond the reserve, in the worst phase (backward). Saved
     in mlp.toml. Next: peakmark precision mlp.toml
 """

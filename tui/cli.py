@@ -243,6 +243,8 @@ def _ledger_args(parser: argparse.ArgumentParser) -> None:
     )
     text = "what is alive at the peak: the N largest modules and storages (8)"
     parser.add_argument("--alive", type=whole(1), nargs="?", const=8, metavar="N", help=text)
+    text = "every reading with its source, every phase with its end"
+    parser.add_argument("--readings", action="store_true", help=text)
 
 
 def _report_args(parser: argparse.ArgumentParser) -> None:
@@ -340,7 +342,7 @@ def _params(given: argparse.Namespace) -> int:
 def _ledger(given: argparse.Namespace) -> int:
     from tui.commands.ledger import ledger
 
-    return ledger(given.project, given.phase, _output(given), given.probe, given.alive)
+    return ledger(given.project, given.phase, _output(given), given.probe, given.alive, given.readings)
 
 
 def _report(given: argparse.Namespace) -> int:

@@ -47,7 +47,7 @@ def run_too_large(shell: Shell) -> Ran:
 
 
 def run_search(shell: Shell) -> Ran:
-    """Wide enough that one sample takes 25 KiB: half a batch more decides, whatever Python and torch take themselves."""
+    """Wide enough that one sample takes 25 KiB: half a batch more decides, whatever Python and torch take."""
     wide = TINY.replace("inputs = 16, hidden = [32]", "inputs = 1, hidden = [2048]")
     wide = wide.replace("micro = 4", "micro = 8192").replace("accumulate = 2", "accumulate = 1")
     shell.write(wide.replace('"4 GiB"', '"600 MiB"').replace("batches = 2", "batches = 1"))

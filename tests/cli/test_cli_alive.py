@@ -13,7 +13,7 @@ from cli_shell import TINY
 from tui.commands.ledger import ledger
 from tui.commands.output import Output
 from tui.project import save
-from tui.project.measured import PhasePeak, Probe
+from tui.project.measured import PhasePeak, Probe, Reading
 from tui.report.json_values import unexplained
 
 FILE = {
@@ -42,7 +42,7 @@ def project(tmp_path, monkeypatch) -> Path:
     peak = PhasePeak(11264, rows={"weights": 8192, "retained_activations": 3072})
     one = Probe(
         datetime(2026, 12, 1, tzinfo=UTC), "s", "e-1", "fp32", 4, 1, "fits", phases={"forward": peak},
-        worst_phase="forward", timeline="runs/m-1.timeline.json",
+        worst_phase="forward", readings={"process": Reading(2**28, "VmHWM", "RSS", "forward")}, timeline="runs/m-1.timeline.json",
     )  # fmt: skip
     save.record(path, lambda measured: dataclasses.replace(measured, probe={"p-1": one}))
     return path
@@ -112,3 +112,10 @@ def test_a_measured_run_tells_what_was_alive(whole_run):
     done = shell("ledger", "tiny.toml", "--alive", "2")
     assert "alive at the peak of the steady" in done.out
     assert done.out.splitlines()[-1].startswith("and ")
+
+
+def test_every_reading_is_listed_when_it_is_asked_for(project, capsys):
+    ledger(project, None, Output())
+    assert "readings  " not in capsys.readouterr().out
+    ledger(project, None, Output(), readings=True)
+    assert "readings  process              256.00 MiB  forward: VmHWM" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from tui.errors import RunError, UsageError
 from tui.project import timeline
 from tui.project.measured import Probe
 from tui.project.timeline import Timeline
-from tui.report import documents_measured, text
+from tui.report import documents_measured, text, text_probe
 from tui.report.documents_alive import alive_table
 from tui.report.envelope import Document
 from tui.report.json_values import Missing
@@ -25,11 +25,16 @@ NEGATIVE = ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE")
 
 
 def ledger(
-    project: Path, phase: str | None, output: Output, probe_id: str | None = None, alive: int | None = None
+    project: Path,
+    phase: str | None,
+    output: Output,
+    probe_id: str | None = None,
+    alive: int | None = None,
+    readings: bool = False,
 ) -> int:
     """Print the ledger of ``probe_id``, None: of the one that ``ledger_probe`` chooses; 1 when it does not fit.
 
-    ``alive``: rows of what is alive at the peak, None: none of it (JSON has it always).
+    ``alive``: rows of what is alive at the peak, None: none of it (JSON has it always); ``readings``: every one too.
 
     Raises:
         UsageError: no such measurement or phase.
@@ -56,6 +61,8 @@ def ledger(
         made = text.ledger_lines(
             found.spec, found.measured, probe_id, phase, project=shlex.quote(str(project)), width=width
         )
+        if readings and shown:
+            made = [*made, "", *text_probe.every_reading(found.measured.probe[shown], width)]
         if alive is None:
             return made
         if held is None:

@@ -25,7 +25,10 @@ def requested_line(spec: Spec, probes: Sequence[Probe], unit: Unit) -> str:
 
 
 def line_sentence(spec: Spec, name: str, points: Mapping[int, int], unit: Unit) -> str:
-    """``requested = 2.147 GiB + 918.2 MiB x micro, residual 0 B (0 %): a planning aid.``, or why it is none; "" for one point."""
+    """``requested = 2.147 GiB + 918.2 MiB x micro, residual 0 B (0 %): a planning aid.``
+
+    Or why it is none; "" for one point.
+    """
     if len(points) < 2:
         return ""
     line = batch.fit(points)
@@ -33,7 +36,9 @@ def line_sentence(spec: Spec, name: str, points: Mapping[int, int], unit: Unit) 
     if len(points) == 2:
         told += ", residual n/a of 2 sizes"  # a line goes through any two
     else:
-        told += f", residual {units.size(line.residual_max_bytes)} ({units.percent(batch.residual_share(line))})"
+        told += (
+            f", residual {units.size(line.residual_max_bytes)} ({units.percent(batch.residual_share(line))})"
+        )
     if why := departs(spec, line):
         return f"{told}: {why}, so {ONLY_MEASURED}."
     return f"{told}: a planning aid."

@@ -91,7 +91,8 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     lines += labelled(
         "loss", f"{units.number(probe.loss_first)} -> {units.number(probe.loss_last)}", LABEL, width
     )
-    lines += labelled("from", _origin(probe), LABEL, width)
+    more = f"; every reading and phase: peakmark ledger {project} --readings"
+    lines += labelled("from", _origin(probe) + more, LABEL, width)
     for warning in warnings(probe):
         lines += labelled("warning", warning, LABEL, width)
     verdict = probe_verdict(spec, probe)
@@ -100,10 +101,15 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
 
 
 def memory_lines(probe: Probe, unit: Unit, width: int) -> list[str]:
-    """The totals of the worst phase, the readings around them, and every phase's peak and end."""
+    """The totals of the worst phase."""
     text = f"{_memory(probe, unit)} ({unit.name}, {probe.worst_phase}; process at its most)"
-    lines = labelled("memory", text, LABEL, width) + readings_lines(probe, unit, LABEL, width)
-    return lines + phases_lines(probe, unit, LABEL, width)
+    return labelled("memory", text, LABEL, width)
+
+
+def every_reading(probe: Probe, width: int) -> list[str]:
+    """Every reading with its phase, time and source, then every phase's peak and what is left at its end."""
+    unit = probe_unit(probe)
+    return readings_lines(probe, unit, LABEL, width) + phases_lines(probe, unit, LABEL, width)
 
 
 def _memory(probe: Probe, unit: Unit) -> str:
