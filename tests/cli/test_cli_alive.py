@@ -30,6 +30,8 @@ FILE = {
 }
 """Two weights of 4 KiB throughout, and activations of 1 and 2 KiB: 11 KiB at the end of the forward."""
 
+SEEN = Reading(2**28, "VmHWM", "RSS", "forward")
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
@@ -42,7 +44,7 @@ def project(tmp_path, monkeypatch) -> Path:
     peak = PhasePeak(11264, rows={"weights": 8192, "retained_activations": 3072})
     one = Probe(
         datetime(2026, 12, 1, tzinfo=UTC), "s", "e-1", "fp32", 4, 1, "fits", phases={"forward": peak},
-        worst_phase="forward", readings={"process": Reading(2**28, "VmHWM", "RSS", "forward")}, timeline="runs/m-1.timeline.json",
+        worst_phase="forward", readings={"process": SEEN}, timeline="runs/m-1.timeline.json",
     )  # fmt: skip
     save.record(path, lambda measured: dataclasses.replace(measured, probe={"p-1": one}))
     return path
