@@ -43,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"see: {self.prog} --help")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # pyright: ignore
         """As always, but a command refuses what it does not know itself, so that its own help is named."""
         found, left = super().parse_known_args(args, namespace)
         if left:
