@@ -42,7 +42,7 @@ def test_gradients_that_verify_saw_stay_when_the_count_ran_no_backward():
 
 def test_gradients_of_another_spec_are_not_taken_over():
     new = replace(CUDA_INVENTORY, gradient_receiving=None, unknown={"gradient_receiving": "too large"})
-    assert params._with_old(new, replace(CUDA_INVENTORY, spec="sha256:other")) == new
+    assert params._with_old(new, replace(CUDA_INVENTORY, model="sha256:other")) == new
     assert params._with_old(new, None) == new
 
 

@@ -12,6 +12,7 @@ from zoo_models import kind
 
 from probe.helpers import Events, plan, run_here
 from tui.budget.timeline import peak
+from tui.probe.families import tokens
 from tui.probe.iteration import tensors_of
 from tui.probe.session import Session
 from tui.project.timeline import read
@@ -66,6 +67,7 @@ def test_the_trackers_total_is_that_of_mem_tracker_but_for_named_bytes(tmp_path,
     if chosen.config:
         pytest.importorskip("transformers")
     asked = chosen.plan(tmp_path)
+    tokens.transitions.cache_clear()  # as in a fresh process, whatever ran before in this one
     made = ours(tmp_path, asked)
     common = tuple(one for one in made.storages if not unseen(one) and not unknown_to_it(one))
     assert peak(dataclasses.replace(made, storages=common))[1] == theirs(asked)
