@@ -46,6 +46,25 @@ def test_the_inventory_is_told_the_placement_and_to_run_a_backward():
     assert set(plan("timed").extra) == {"scheduler"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            'strategy = "fsdp2"\nshard_each = ["Block"]\nweights = "host"\ngradients = "host"\noptimizer = "host"',
+            {"weights": "host", "activations": "device", "shard_each": ["Block"]},
+        ),
+        (
+            'activations = "host-pinned"',
+            {"weights": "device", "activations": "host-pinned", "shard_each": []},
+        ),
+    ],
+)
+def test_a_child_is_told_what_is_kept_on_the_host(lines, told):
+    text = USER + f"[placement]\n{lines}\n"
+    assert plan("timed", text).extra["placement"] == plan("verify", text).extra["placement"] == told
+    assert set(plan("inventory", text).extra["placement"]) == {"ranks", "strategy"}
+
+
 def test_a_spec_that_says_none_of_it_asks_for_none():
     made = plan("timed", USER)
     assert (made.workload["frozen"], made.batch["weight_by"], made.extra) == (

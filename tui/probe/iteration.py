@@ -90,8 +90,8 @@ class Run:
         self.optimizer.zero_grad(set_to_none=True)
 
     def loss(self, batch: Any) -> torch.Tensor:
-        """The workload's loss under the precision setting."""
-        with self.session.setting.context():
+        """The workload's loss under the precision setting, with what it saves where the placement says."""
+        with self.session.setting.context(), self.session.offload.context():
             return self.session.workload.loss(self.model, batch)
 
     def backward(self, loss: torch.Tensor) -> None:

@@ -117,7 +117,8 @@ class ReadingTaken:
     """One reading of bytes, with what it means and where it was read.
 
     ``name``: requested, tensor_allocated, allocator_reserved, process, device_used, device_total, others,
-    heap_in_use, heap_reserved, driver_reserved, host_total, outside_allocator, inactive_split, host_rss, pinned.
+    heap_in_use, heap_reserved, driver_reserved, host_total, outside_allocator, inactive_split, host_rss, pinned;
+    of what the placement keeps on the host host_weights, host_gradients, host_optimizer, host_activations.
     ``bytes`` is the phase's peak where the source keeps one, None when it cannot be read, and ``unknown`` says why.
     ``end`` is the same at the phase's end, ``at_s`` seconds since the child started.
     """
@@ -329,7 +330,9 @@ class Plan:
     ``extra`` holds "scheduler" (None or {"name", "args", "steps"}) and what one task needs alone (checkpoint path,
     gradient reference, ...); inventory: "placement" {"ranks", "strategy"}, "backward" (one real backward if the
     model is small); timed: "validation_batches" and "validation_micro" (1 of the micro-batch's size where absent).
-    Under a limit on a GPU it holds "free_bytes", what the GPU had left just before.
+    Under a limit on a GPU it holds "free_bytes", what the GPU had left just before.  Where something is kept on the
+    host, every task but inventory has "placement" {"weights" (gradients and optimizer state with them) and
+    "activations": "device", "host" or "host-pinned"; "shard_each": names of classes}.
     """
 
     id: str

@@ -12,6 +12,7 @@ from . import adapt, iteration, optimizers, workload
 from . import device as devices
 from .compiling import Compiling
 from .faults import TaskError
+from .offload import Offload
 from .setting import Setting
 from .tracker import storages
 
@@ -45,8 +46,11 @@ class Session:
         frozen = plan.workload.get("frozen") or ()
         adapt.freeze(built, frozen)
         adapt.refuse_untrained(built, frozen)
-        self.model = self.setting.prepare(built).to(self.device.torch_device)
-        recompute(self.model, plan.step.get("checkpoint") or ())
+        self.offload = Offload(plan.extra.get("placement"), self.device.torch_device)
+        self.offload.refuse(self)
+        built = self.setting.prepare(built)
+        recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
+        self.model = self.offload.place(built)
         self.model.train()
         report.enter("optimizer")
         self._enter("optimizer", None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
+from tui.engine.steps import placing
 from tui.errors import ProjectError, RunError, SaveError, VerdictError
 from tui.probe.protocol import Plan
 from tui.project import pending, save, trust
@@ -40,20 +41,7 @@ def ready(context: Context) -> tuple[Project, str]:
     """
     project = context.load()
     trust.require(project, context.options.trust)
-    placement = project.spec.placement
-    if placement.ranks > 1 or placement.strategy != "none":
-        raise RunError(
-            f"placement is {placement.ranks} ranks with {placement.strategy}; only one rank can be measured",
-            where=project.at("placement"),
-            hint='set ranks = 1 and strategy = "none" to measure one rank without it',
-        )
-    for part in ("weights", "gradients", "optimizer", "activations"):
-        if (where := getattr(placement, part)) != "device":
-            raise RunError(
-                f"placement.{part} = {where!r} is declared, but offload cannot be measured",
-                where=project.at(f"placement.{part}"),
-                hint='set it to "device"',
-            )
+    placing.refuse(project, context.device)
     return project, spec_hash(project)
 
 
@@ -115,6 +103,8 @@ def _extra(spec: Spec, task: str) -> dict[str, Any]:
         placement = spec.placement
         extra["placement"] = {"ranks": placement.ranks, "strategy": placement.strategy}
         extra["backward"] = True
+    elif (kept := placing.kept_on_host(spec.placement)) is not None:
+        extra["placement"] = kept
     return extra
 
 

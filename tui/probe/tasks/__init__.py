@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from .. import offload
 from ..protocol import TASKS
 
 if TYPE_CHECKING:
@@ -16,4 +17,7 @@ def run(plan: Plan, report: Reporter) -> None:
     """Run the plan's task to its end."""
     if plan.task not in TASKS:
         raise ValueError("unknown task %r" % plan.task)
-    importlib.import_module("." + plan.task, __name__).run(plan, report)
+    try:
+        importlib.import_module("." + plan.task, __name__).run(plan, report)
+    finally:
+        offload.close()

@@ -125,6 +125,7 @@ def _measure(plan: Plan, report: Reporter, device: Device) -> None:
         table = None if table is None else {**table, "compile": compiler.table()}
         compiler.enter = lambda phase, micro: outer.begin(phase)
     steady = [one for one in device.readings("steady") if one.name in OUTER] + device.high_water("steady")
+    steady += session.offload.readings(session, "steady")
     exhausted = _validate(session, plan, outer)
     device.lift_limit()
     for one in worst(outer.taken + inner.taken + steady).values():

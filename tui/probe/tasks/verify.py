@@ -121,9 +121,9 @@ def _finite(session: Session, losses: List[float]) -> CheckDone:
 
 
 def _placement(session: Session) -> CheckDone:
-    want = session.device.torch_device.type
+    want, home = session.device.torch_device.type, session.offload.home
+    buffers = [("buffer " + name, one) for name, one in session.model.named_buffers()]
     named = [("parameter " + name, one) for name, one in session.model.named_parameters()]
-    named += [("buffer " + name, one) for name, one in session.model.named_buffers()]
     named += [
         ("gradient of " + name, one.grad)
         for name, one in session.model.named_parameters()
@@ -132,17 +132,17 @@ def _placement(session: Session) -> CheckDone:
     state = optimizers.state_tensors(session.optimizer)
     counters = [one for _, key, one in state if key == "step" and one.device.type == "cpu"]
     named += [("state %s" % key, one) for _, key, one in state if key != "step"]
-    astray = [name for name, one in named if one.device.type != want]
-    if astray:
-        return CheckDone(
-            "placement",
-            "step",
-            "placement",
-            "fail",
-            "%d tensors are not on %s, such as %s" % (len(astray), want, astray[0]),
-        )
-    text = "%d tensors, all on %s" % (len(named), session.device.torch_device)
-    if counters and want != "cpu":
+    for kind, group in ((home, named), (want, buffers)):
+        astray = [name for name, one in group if one.device.type != kind]
+        if astray:
+            text = "%d tensors are not on %s, such as %s" % (len(astray), kind, astray[0])
+            return CheckDone("placement", "step", "placement", "fail", text)
+    if session.offload.weights == "device":
+        text = "%d tensors, all on %s" % (len(named) + len(buffers), session.device.torch_device)
+    else:
+        parts = "%d tensors of weights, gradients and optimizer state on the host, %d buffers on %s"
+        text = parts % (len(named), len(buffers), session.device.torch_device)
+    if counters and home != "cpu":
         text += "; %d step counters on the CPU, as torch does" % len(counters)
     return CheckDone("placement", "step", "placement", "pass", text)
 
@@ -171,6 +171,10 @@ def _gradients(plan: Plan, report: Reporter, session: Session, losses: List[floa
     if size > LARGEST_REFERENCE:
         return CheckDone(
             "gradients", "step", title, "n/a", "an fp64 copy of %d parameters is not made" % size
+        )
+    if session.offload.weights != "device":
+        return CheckDone(
+            "gradients", "step", title, "n/a", "weights that FSDP2 keeps on the host cannot be copied"
         )
     batch = session.to_device(
         session.setting.batch(session.workload.batch(session.micro, 0, "train", session.length, plan.seed))
