@@ -115,8 +115,9 @@ def test_gradients_are_gone_at_the_forward_only_without_accumulation():
 
 
 def test_weights_kept_on_the_host_are_not_declared_for_the_device():
-    found = rows(replace(CPU_SPEC, placement=PlacementSpec(weights="host")), CPU_INVENTORY)["weights"]
-    assert found.unknown == "kept on host: what the device holds of it is not declared"
+    found = rows(replace(CPU_SPEC, placement=PlacementSpec(weights="host")), CPU_INVENTORY)
+    assert found["weights"].unknown == "kept on host: what the device holds of it is not declared"
+    assert found["unsharded_weights"].bytes is found["reduction_buckets"].bytes is None
 
 
 def test_sharded_weights_are_divided_by_the_ranks():

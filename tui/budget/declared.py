@@ -86,7 +86,10 @@ def declared(spec: Spec, inventory: Inventory | None, at: Situation) -> dict[str
             "optimizer_state": _optimizer_state(spec, inventory, at),
             "buffers": _buffers(inventory, at),
         }
-    if spec.placement.ranks == 1:
+    if spec.placement.weights != "device":
+        brought = "the layers at work are brought to the device: how many at once is not declared"
+        rows |= dict.fromkeys(("unsharded_weights", "reduction_buckets"), Declared(None, unknown=brought))
+    elif spec.placement.ranks == 1:
         rows |= {"unsharded_weights": Declared(0, "1 rank"), "reduction_buckets": Declared(0, "1 rank")}
     rows["input_batch"] = _input_batch(spec, at)
     return rows

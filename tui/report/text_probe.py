@@ -14,6 +14,7 @@ from tui.report import advice, sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
 from tui.report.text_exhausted import exhausted_lines, remedy
+from tui.report.text_host import host_text
 from tui.report.text_readings import batches_text, clocks_text, phases_lines, readings_lines, time_warnings
 
 LABEL = 10
@@ -83,6 +84,8 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     unit = probe_unit(probe)
     lines = _head(spec, measured, probe_id, width)
     lines += memory_lines(probe, unit, width)
+    if (moved := host_text(probe, unit)) is not None:
+        lines += labelled("host", moved, LABEL, width)
     lines += labelled("time", _time(probe), LABEL, width)
     lines += labelled("loader", batches_text(probe), LABEL, width)
     if probe.device != "cpu":
