@@ -209,11 +209,18 @@ def test_the_timed_task_reports_what_is_on_the_host_and_leaves_no_group(group, t
     assert os.listdir(tmp_path) == []
 
 
-def test_the_traced_task_runs_with_both_on_the_host(group):
-    both = {**SHARDED, "activations": "host"}
-    found = run_here("traced", source="decoder", args=DECODER, extra={"placement": both})
-    phase = found.table("traced")["phases"]["backward"]
-    assert sum(phase["rows"].values()) == phase["requested_bytes"]
+@pytest.mark.parametrize("shard_each", [["Block"], []])
+def test_weights_brought_for_the_layer_at_work_are_a_row_of_their_own(group, shard_each):
+    placement = {"weights": "host", "activations": "host", "shard_each": shard_each}
+    found = run_here("traced", source="decoder", args=DECODER, extra={"placement": placement})
+    phases = found.table("traced")["phases"]
+    sizes = {name: 4 * one.numel() for name, one in session().model.named_parameters()}
+    blocks = sum(size for name, size in sizes.items() if name.startswith("blocks."))
+    # One of the two blocks at a time, and the root's own, which stay from the forward to the backward.
+    wanted = sum(sizes.values()) - (blocks // 2 if shard_each else 0)
+    assert [phases[name]["rows"]["unsharded_weights"] for name in ("forward", "backward")] == [wanted, wanted]
+    assert phases["step"]["rows"].get("unsharded_weights", 0) == 0
+    assert all(sum(one["rows"].values()) == one["requested_bytes"] for one in phases.values())
 
 
 @pytest.mark.parametrize(

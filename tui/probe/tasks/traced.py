@@ -13,7 +13,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import compiling, exhausted, peaks, timeline, tracing
+from .. import compiling, exhausted, peaks, timeline, tracing, unsharded
 from .. import device as devices
 from ..device import exhaustion
 from ..labels import Labelled
@@ -76,6 +76,8 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
     session = trace.session = Session(plan, report, trace.mark)
     report(EnvironmentSeen(*session.device.facts()))
     trace.register_all()
+    if session.offload.weights != "device":
+        unsharded.watch(session.model, lambda whole: trace.register(whole, "unsharded_weights"))
     for index in (peaks.FIRST, peaks.TRACKED, peaks.STEADY):
         trace.iteration = index
         # A cycle of references keeps its storages until Python happens to collect it, which tracing moves about.
