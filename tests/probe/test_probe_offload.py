@@ -162,6 +162,14 @@ def test_pinned_is_asked_of_torch_where_the_spec_says_so(group, monkeypatch, whe
     assert {one for _, one in asked} == {pinned}
 
 
+def test_gradients_that_are_kept_to_compare_with_are_plain_tensors(group, tmp_path):
+    path = str(tmp_path / "g" / "gradients.pt")
+    common = {"source": "decoder", "args": DECODER, "iterations": 2}
+    run_here("train", extra={"placement": SHARDED, "write_gradients": path}, **common)
+    here = run_here("train", extra={"compare_gradients": path}, **common)
+    assert here.table("train")["gradients"]["error"] == 0.0
+
+
 def test_what_rests_on_the_host_is_counted_apart(group):
     one = session(SHARDED)
     trained(one, 1)

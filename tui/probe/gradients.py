@@ -12,9 +12,12 @@ import torch
 
 
 def collect(model: torch.nn.Module, scale: float = 1.0) -> Dict[str, torch.Tensor]:
-    """{parameter name: gradient as fp32 on the CPU}, divided by ``scale``; parameters without one are left out."""
+    """{parameter name: gradient as fp32 on the CPU}, divided by ``scale``; parameters without one are left out.
+
+    Of a DTensor the local part, which is all of it on one rank.
+    """
     return {
-        name: one.grad.detach().float().cpu() / scale
+        name: getattr(one.grad, "_local_tensor", one.grad).detach().float().cpu() / scale
         for name, one in model.named_parameters()
         if one.grad is not None
     }
