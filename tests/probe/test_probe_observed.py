@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -84,6 +85,26 @@ def test_a_loader_of_ten_samples_cannot_give_sixteen(tmp_path):
     with pytest.raises(TaskError, match="gave 10 samples") as found:
         run_here("timed", source="work.py", folder=tmp_path, micro=16)
     assert found.value.details == {"observed_batch": 10}
+
+
+COUNTED = """
+import gc
+
+COUNTS = []
+
+def loss(model, batch):
+    COUNTS.append(sum(type(one) is torch.Tensor and one.dim() == 0 for one in gc.get_objects()))
+    return model(batch).sum()
+"""
+
+
+def test_losses_of_timed_iterations_do_not_stay_in_the_heap(tmp_path):
+    """On the CPU a block kept between two iterations' blocks keeps the heap from using their place again."""
+    (tmp_path / "work.py").write_text(WORK + COUNTED)
+    table = run_here("timed", source="work.py", folder=tmp_path, iterations=12, warmup=2).table("timed")
+    counts = sys.modules["work"].COUNTS[3:15]
+    assert len(table["losses"]) == len(counts) == 12
+    assert counts[-1] == counts[1]
 
 
 FULL = """

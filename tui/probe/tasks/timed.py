@@ -131,7 +131,7 @@ def _measure(plan: Plan, report: Reporter, device: Device) -> None:
     for one in worst(outer.taken + inner.taken + steady).values():
         report(one)
     if table is not None:
-        last = [None if one is None else float(one) for one in table.pop("loss_tensors")]
+        last = [None if one is None else float(one) for one in table["losses"]]
         table.update(
             first_ms=first_ms,
             warmup=warmup,
@@ -233,7 +233,8 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
         skipped = session.run.skipped
         loss, ends = clocked.iterate()
         done.append(session.run.skipped == skipped)
-        losses.append(loss)
+        # Kept in the heap they would lie between the blocks of the next iteration, and the process would grow by them.
+        losses.append(loss if loss is None or session.device.prefetch else float(loss))
         trace.append(_whole(ends))
         tokens.append(session.tokens)
         step_ms += clocked.watch.finished()
@@ -260,7 +261,7 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
         "loader_ms": clocked.batch_ms[made:],
         "completed": done,
         "timed_ns": [begun_ns, time.monotonic_ns()],
-        "loss_tensors": losses,
+        "losses": losses,
         "others_cpu_ratio": others.ratio(),
         "samples_per_iteration": samples,
         "tokens": None if None in tokens else tokens,
