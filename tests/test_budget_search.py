@@ -84,6 +84,12 @@ def test_a_prediction_begins_where_nothing_was_measured_and_a_line_replaces_it()
     assert expected(asked, [Trial(2, "fits", 120), Trial(4, "fits", 140)]) == 90
 
 
+@pytest.mark.parametrize("trials", [[], [Trial(2, "fits", 120), Trial(4, "fits", 140)]])
+def test_no_more_is_expected_than_the_upper_bound_lets_be_tried(trials):
+    asked = Asked(start=1, upper=32, limit_bytes=10**9, predicted=40)
+    assert expected(asked, trials) == 32
+
+
 @given(
     table=st.dictionaries(st.integers(1, 80), st.booleans(), max_size=80),
     sizes=st.dictionaries(st.integers(1, 80), st.integers(1, 10**6), max_size=80),

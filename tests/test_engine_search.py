@@ -198,6 +198,13 @@ async def test_a_soak_that_takes_more_lowers_the_largest(project):
     assert world.tried[5:] == [("timed", 100), ("timed", 97), ("traced", 97), ("timed", 98)]
 
 
+async def test_what_fits_for_a_few_iterations_only_is_not_the_fastest(project):
+    world = World(project, upper=16)
+    world.soak_bytes = 1100 * MIB
+    result = await world.run()
+    assert (result.code, world.search.largest, world.search.fastest) == (1, None, None)
+
+
 async def test_an_error_that_is_not_of_memory_stops_the_search_and_says_so(project):
     world = World(project)
     world.fails[64] = Failed("workload", "RuntimeError: shapes", "net.py:3", "", "forward")

@@ -16,10 +16,11 @@ from tui.report.envelope import Source
 from tui.report.figures import GIBIBYTES
 from tui.report.json_values import unexplained
 from tui.report.line_text import line_sentence
+from tui.report.lines import right
 from tui.report.markdown import report_markdown
 from tui.report.operating import operating
 from tui.report.text_probe import probe_lines
-from tui.report.text_search import search_lines
+from tui.report.text_search import SIZES, search_lines
 
 ID = "s-20261201T150000-01"
 
@@ -75,11 +76,11 @@ def test_a_search_shows_every_candidate_and_ends_with_its_evidence():
 s-20261201T150000-01: tested from 32 to 55, length 1,024
 124M decoder on a shared node · NVIDIA H100 80GB HBM3 (GPU-1f0c) · bf16-autocast
 GiB, a fresh process each · took 4 min 1 s
-     micro   global  result              process    spare samples/s  how
- 1      54      216  fits                 55.154    0.846     281.0  fit 5
- 2      55      220  OOM, backward           n/a      n/a       n/a  fit n/a
- 3      54      216  fits                 55.154    0.846     281.3  soak 50
- 4      32      128  fits                 39.363   16.637     285.1  full 20
+     micro   global  result              process      spare samples/s  how
+ 1      54      216  fits                 55.154      0.846     281.0  fit 5
+ 2      55      220  OOM, backward           n/a        n/a       n/a  fit n/a
+ 3      54      216  fits                 55.154      0.846     281.3  soak 50
+ 4      32      128  fits                 39.363     16.637     285.1  full 20
 spare is of the budget 60.000 GiB less the reserve 4.000 GiB. fit: timed alone,
 full and soak: traced too; the number: timed iterations.
 process = 16.394 GiB + 735.0 MiB x micro, residual n/a of 2 sizes: lengths vary
@@ -90,6 +91,10 @@ LARGEST 54 (x 4 = 216 a step): soaked for 50 iterations and validation, and 55
     failed. Above 55: not tried. Saved in gpt.toml."""
     )
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_sizes_of_five_digits_stand_apart():
+    assert right(("9,312.91", "-23,536.65", "152.4"), SIZES).split() == ["9,312.91", "-23,536.65", "152.4"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +141,7 @@ def test_a_batch_that_the_data_could_not_fill_has_no_verdict():
     )
     found = replace(DONE, probes=("p-x",))
     text = "\n".join(shown(found, measured(found, **{"p-x": few})))
-    assert "not tested: got" in text
+    assert "  got only 10  " in text
     assert "UNKNOWN" in "\n".join(
         probe_lines(CUDA_SPEC, measured(**{"p-x": few}), ["p-x"], project="gpt.toml")
     )

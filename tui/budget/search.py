@@ -127,6 +127,7 @@ def so_far(asked: Asked, trials: Sequence[Trial]) -> Decision:
 def expected(asked: Asked, trials: Iterable[Trial]) -> int | None:
     """The largest micro-batch by the line through all measured sizes, else by the prediction; None: neither.
 
+    Never above ``upper``, which is the largest that will be tried.
     By how much a longer run took more than the short one of the same size is kept free in addition.
     """
     first: dict[int, int] = {}
@@ -138,8 +139,23 @@ def expected(asked: Asked, trials: Iterable[Trial]) -> int | None:
     if len(points) >= 2 and asked.limit_bytes is not None:
         line = batch.fit(points)
         if line.per_sample_bytes > 0:
-            return batch.largest(line, asked.limit_bytes - more)
-    return asked.predicted
+            return _within(asked, batch.largest(line, asked.limit_bytes - more))
+    return None if asked.predicted is None else _within(asked, asked.predicted)
+
+
+def _within(asked: Asked, micro: int) -> int:
+    return micro if asked.upper is None else min(micro, asked.upper)
+
+
+def holding(asked: Asked, trials: Sequence[Trial]) -> list[int]:
+    """The micro-batches that fit, from the smallest; of soaks only, once one has failed that fit for a short run.
+
+    >>> holding(Asked(), [Trial(4, "fits"), Trial(8, "fits"), Trial(2, "fits", soaked=True)])
+    [2, 4, 8]
+    >>> holding(Asked(), [Trial(4, "fits"), Trial(8, "fits"), Trial(8, "fails"), Trial(2, "fits", soaked=True)])
+    [2]
+    """
+    return [place * asked.multiple_of for place in _State(asked, trials).fits]
 
 
 def fastest(rates: Mapping[int, float | None]) -> int | None:

@@ -59,11 +59,9 @@ def fastest(measured: Measured, found: Search) -> str:
 
 
 def candidate_word(probe: Probe) -> str:
-    """How a candidate ended, short: ``fits``, ``OOM, backward``, ``not tested: got 10``."""
+    """How a candidate ended, short: ``fits``, ``OOM, backward``, ``got only 10``."""
     if probe.outcome == "not-tested":
-        return (
-            f"not tested: got {probe.observed_batch:,}" if probe.observed_batch is not None else "not tested"
-        )
+        return f"got only {probe.observed_batch:,}" if probe.observed_batch is not None else "not tested"
     words = probe.outcome.replace("-", " ")
     if probe.outcome == "fits-without-reserve":
         words = "needs the reserve"

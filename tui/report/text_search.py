@@ -13,6 +13,8 @@ from tui.report.lines import clip, closing, joined, right, wrap
 
 WIDTHS = (2, 8, 9)
 """Columns of number, micro and global."""
+SIZES = (9, 11, 10)
+"""Columns of process, spare and samples/s: a device of 99 GiB in MiB, with a sign, still stands apart."""
 
 
 def search_lines(spec: Spec, measured: Measured, id: str, *, project: str, width: int = 80) -> list[str]:
@@ -26,7 +28,7 @@ def search_lines(spec: Spec, measured: Measured, id: str, *, project: str, width
     unit = _unit(spec, probes)
     lines = joined(_head(spec, measured, id, found, probes, unit), width)
     names = right(("", "micro", "global"), WIDTHS) + "  result".ljust(20)
-    lines.append(clip(names + right(("process", "spare", "samples/s"), (9, 9, 10)) + "  how", width))
+    lines.append(clip(names + right(("process", "spare", "samples/s"), SIZES) + "  how", width))
     for place, probe in enumerate(probes, 1):
         lines.append(clip(_row(spec, place, probe, unit).rstrip(), width))
     if missing := len(found.probes) - len(probes):
@@ -71,7 +73,7 @@ def _row(spec: Spec, place: int, probe: Probe, unit: Unit) -> str:
     verdict = probe_verdict(spec, probe)
     process = "n/a" if verdict.process_bytes is None else unit.cell(verdict.process_bytes)
     spare = "n/a" if verdict.spare_bytes is None else _signed(verdict.spare_bytes, unit)
-    cells = right((process, spare, units.rate(probe.samples_per_s)), (9, 9, 10))
+    cells = right((process, spare, units.rate(probe.samples_per_s)), SIZES)
     word = clip(search_text.candidate_word(probe), 17)
     return f"{lead}  {word.ljust(18)}{cells}  {search_text.manner(probe)}"
 

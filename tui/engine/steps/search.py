@@ -260,8 +260,7 @@ class _Search:
                 return
 
     def _rates(self) -> dict[int, float | None]:
-        last = {one.micro: one.word for one in self.trials}
-        fitting = sorted(micro for micro, word in last.items() if word == "fits")
+        fitting = policy.holding(self._multiple(), self.trials)
         return {micro: self._deciding(micro).samples_per_s for micro in fitting}
 
     def _deciding(self, micro: int) -> Probe:
