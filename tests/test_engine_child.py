@@ -83,6 +83,18 @@ async def test_a_child_ended_by_sigkill_says_signal_phase_and_log(tmp_path, monk
     )
 
 
+async def test_where_a_timed_iteration_ended_is_not_said_finer_than_it_is_known(tmp_path):
+    outcome, _ = await play(tmp_path, "is_killed", timing=True)
+    assert "was ended by SIGKILL in a timed iteration, not by peakmark" in outcome.sentence
+
+
+async def test_a_journal_that_was_removed_meanwhile_is_told_as_that(tmp_path):
+    outcome, _ = await play(tmp_path / "runs", "loses_its_journal")
+    assert (outcome.word, outcome.returncode) == ("crashed", 0)
+    assert outcome.sentence.startswith("the journal of the probe child was removed while it ran, last seen ")
+    assert outcome.sentence.endswith(f"is lost; leave {tmp_path / 'runs'} alone until a run has ended")
+
+
 async def test_a_risen_count_of_out_of_memory_kills_is_named_as_the_likely_cause(tmp_path, monkeypatch):
     counts = iter([4, 5])
     monkeypatch.setattr(processes, "out_of_memory_kills", lambda: next(counts))

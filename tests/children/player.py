@@ -35,6 +35,8 @@ FOREVER_S = 120
 
 def begin(phase="backward"):
     journal.add(Started(plan.task, os.getpid(), os.getsid(0), sys.version.split()[0], "2.13.0", 0, 1))
+    if extra.get("timing"):
+        phase = "forward"  # without an iteration: what a child says before those it times
     journal.add(PhaseEntered(phase))
 
 
@@ -92,6 +94,11 @@ def is_killed():
     begin()
     os.kill(os.getpid(), extra.get("signal", signal.SIGKILL))
     wait()
+
+
+def loses_its_journal():
+    begin()
+    Path(plan.journal).unlink()
 
 
 def hangs():

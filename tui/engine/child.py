@@ -150,11 +150,17 @@ def _sentence(word: str, gathered: Gathered, child: Child, malformed: int, kills
             f"the probe child (pid {child.pid}) does not end, not even by SIGKILL: its device or disk hangs"
         )
     if word == "cancelled":
-        return f"stopped in phase {gathered.phase or 'start'}"
+        return f"stopped {gathered.place}" if gathered.phase else "stopped in phase start"
     if gathered.failure is not None:
         return failure_sentence(gathered.failure)
     kills = processes.out_of_memory_kills()
     risen = None if kills is None or kills_before is None else kills - kills_before
     return crash_sentence(
-        child.returncode, gathered.phase, child.log, launch=child.launch, kills=risen, malformed=malformed
+        child.returncode,
+        gathered.place,
+        child.log,
+        launch=child.launch,
+        kills=risen,
+        malformed=malformed,
+        removed=not child.journal.exists(),
     )

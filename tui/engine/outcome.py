@@ -81,12 +81,22 @@ class Gathered:
     iterations: list[IterationDone] = field(default_factory=list[IterationDone])
     environment: EnvironmentSeen | None = None
     phase: str = ""
+    timing: bool = False
+    """Whether it is in its timed iterations, which do not say their phases."""
     pid: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for a sentence: ``in phase backward``, ``in a timed iteration``."""
+        if not self.phase:
+            return "before it entered a phase"
+        return "in a timed iteration" if self.timing else f"in phase {self.phase}"
 
     def take(self, event: Any) -> None:
         """Add one event."""
         if isinstance(event, PhaseEntered):
             self.phase = event.phase
+            self.timing = event.phase == "forward" and event.iteration is None
         elif isinstance(event, Started):
             self.pid = event.pid
         elif isinstance(event, IterationDone):
@@ -124,25 +134,29 @@ def failure_sentence(failure: Failed) -> str:
 
 def crash_sentence(
     returncode: int | None,
-    phase: str,
+    where: str,
     log: Path,
     *,
     launch: Sequence[str] = (),
     kills: int | None = None,
     malformed: int = 0,
+    removed: bool = False,
 ) -> str:
     """Say how a child ended that said neither that it finished nor that it failed.
 
     Args:
         returncode: as the operating system says it; minus the number of a signal.
-        phase: the last one that it entered; "" when it had not entered any.
+        where: ``Gathered.place``.
         log: what it printed; its last line is quoted unless a signal that cannot be caught ended it.
         launch: a launch prefix, which turns signal n into exit code 128 + n.
         kills: by how much the kernel's count of out-of-memory kills rose meanwhile; None: not known.
         malformed: journal lines that could not be read.
+        removed: whether its journal is there no more, which a child never removes itself.
     """
     number = _signal_of(returncode, bool(launch))
-    where = f"in phase {phase}" if phase else "before it entered a phase"
+    if removed and number is None:
+        told = f"the journal of the probe child was removed while it ran, last seen {where}"
+        return f"{told}: what it measured is lost; leave {log.parent} alone until a run has ended"
     if number is not None:
         parts = [f"the probe child was ended by {_signal_name(number)} {where}, not by peakmark"]
     elif returncode == JOURNAL_LOST:
