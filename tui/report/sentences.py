@@ -8,7 +8,7 @@ from tui.project.measured import Environment, Precision, Probe
 from tui.project.model import Spec
 from tui.report.figures import Unit
 
-UNTIMED_OTHERS = "not measured while it was timed"
+UNTIMED_OTHERS = "timed for too short a time to tell, or not told by the kernel"
 
 
 def batch(micro: int, accumulate: int, ranks: int, length: int | None) -> str:
