@@ -180,7 +180,10 @@ def test_ledgers_and_probes_say_whether_their_spec_has_changed_since():
 
 
 def test_a_probe_document_has_what_others_took_of_the_cpus():
-    assert probe_document(HOST)["unknown"]["others_cpu_ratio"] == "timed for too short a time to tell, or not told by the kernel"
+    assert (
+        probe_document(HOST)["unknown"]["others_cpu_ratio"]
+        == "timed for too short a time to tell, or not told by the kernel"
+    )
     probe = {id: replace(one, others_cpu_ratio=0.25) for id, one in CPU.probe.items()}
     assert probe_document(replace(HOST, measured=replace(CPU, probe=probe)))["others_cpu_ratio"] == 0.25
 
