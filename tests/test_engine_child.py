@@ -12,8 +12,9 @@ import pytest
 from children.helpers import PLAYER, is_running, pid_in, plan, play, until
 
 from tui.engine import child, process, processes
+from tui.engine.outcome import placed
 from tui.errors import RunError
-from tui.probe.protocol import Finished, PhaseEntered, ResultReady, Started
+from tui.probe.protocol import Failed, Finished, PhaseEntered, ResultReady, Started
 
 
 async def test_a_child_that_finishes_is_done_and_its_events_are_kept_in_order(tmp_path):
@@ -345,3 +346,21 @@ async def test_no_descriptor_is_left_open(tmp_path):
     with pytest.raises(RunError):
         await play(tmp_path, "finishes", name="p-2", launch=("/no/such/srun",))
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("failure", "where"),
+    [
+        (Failed("workload", "workload.frozen names 'x', which matches nothing"), "p.toml:workload.frozen"),
+        (
+            Failed("unsupported", "workload.step.compile = true needs a compiler"),
+            "p.toml:workload.step.compile",
+        ),
+        (Failed("workload", "workload.py:3: not valid Python"), ""),
+        (Failed("workload", "build() gave int", where="workload.py:1"), "workload.py:1"),
+        (Failed("internal", "workload.args broke us"), ""),
+        (Failed("workload", "no such file"), ""),
+    ],
+)
+def test_a_childs_sentence_about_a_key_says_where_the_key_stands(failure, where):
+    assert placed(failure, lambda key: f"p.toml:{key}").where == where

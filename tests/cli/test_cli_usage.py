@@ -61,6 +61,10 @@ def test_version_is_one_line(shell: Shell):
         (("probe", "x.toml", "--bach", "1"), "unrecognized arguments: --bach 1; see: peakmark probe --help"),
         (("probe", "x.toml", "--batch", "0"), "argument --batch: must be a whole number, 1 or more, got '0'"),
         (("probe", "x.toml", "--batch", "²"), "argument --batch: must be a whole number, 1 or more, got '²'"),
+        (
+            ("probe", "x.toml", "--search", "--upper", "3", "--multiple-of", "4"),
+            "no multiple of 4 is within --upper 3; raise --upper or lower --multiple-of",
+        ),
         (("probe", "x.toml", "--nice", "20"), "argument --nice: must be a whole number, 0 to 19, got '20'"),
         (("stop", "run-1"), "there is no run run-1; list them with: peakmark runs"),
         (("new", "x.txt"), "x.txt does not end in .toml; name it x.toml"),

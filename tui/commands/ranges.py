@@ -79,12 +79,17 @@ def several(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_unsearched(given: argparse.Namespace) -> None:
-    """Refuse the options of a search where none was asked for.
+    """Refuse the options of a search where none was asked for, and bounds between which there is nothing.
 
     Raises:
         UsageError: it names the option.
     """
     if getattr(given, "search", False):
+        if given.upper is not None and given.upper < given.multiple_of:
+            raise UsageError(
+                f"no multiple of {given.multiple_of} is within --upper {given.upper}",
+                hint="raise --upper or lower --multiple-of",
+            )
         return
     for name, default in (("upper", None), ("multiple_of", 1)):
         if getattr(given, name, default) != default:

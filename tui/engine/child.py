@@ -18,9 +18,9 @@ import tui
 from tui.engine import processes
 from tui.engine.journal import POLL_S, Reader, tail
 from tui.engine.nvml_live import Watched, watched
-from tui.engine.outcome import Gathered, Outcome, crash_sentence, failure_sentence, word_of
+from tui.engine.outcome import Gathered, Outcome, crash_sentence, failure_sentence, placed, word_of
 from tui.engine.process import Child
-from tui.probe.protocol import Plan
+from tui.probe.protocol import Failed, Plan
 
 GRACE_S = 3.0
 """Between SIGTERM and SIGKILL."""
@@ -71,8 +71,9 @@ async def measure(
     gathered, reader = Gathered(), Reader(child.journal)
 
     def take(event: Any) -> None:
-        gathered.take(event)
-        on_event(event)
+        shown = placed(event, where) if isinstance(event, Failed) else event
+        gathered.take(shown)
+        on_event(shown)
 
     async with watched(_looked_at(plan)) as seen:
         try:

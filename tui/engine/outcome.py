@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,8 @@ CHATTER = ("USDT:",)
 JOURNAL_LOST = 71
 """Exit code of a child that could not write its journal to the end (``probe.journal.JOURNAL_LOST``)."""
 
+_KEY = re.compile(r"(workload|placement|precision|quality|budget|environment)(\.(?!py\b)[A-Za-z_]\w*)+")
+"""A key of the project at the beginning of a sentence, not a file named after its table."""
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|[\x00-\x1f\x7f-\x9f]")
 
 
@@ -124,6 +126,17 @@ def word_of(gathered: Gathered, stopped: bool) -> Word:
     if gathered.failure is None:
         return "crashed"
     return "out-of-memory" if gathered.failure.kind == "out-of-memory" else "failed"
+
+
+def placed(failure: Failed, where: Callable[[str], str]) -> Failed:
+    """``failure`` with the file and line of the project's key that its sentence begins with, if it has no other.
+
+    The child is told values, not where they stand.
+    """
+    key = _KEY.match(failure.sentence)
+    if failure.where or key is None or failure.kind not in ("workload", "unsupported"):
+        return failure
+    return replace(failure, where=where(key[0]))
 
 
 def failure_sentence(failure: Failed) -> str:
