@@ -82,7 +82,7 @@ GiB, a fresh process each · took 4 min 1 s
  3      54      216  fits                 55.154      0.846     281.3  soak 50
  4      32      128  fits                 39.363     16.637     285.1  full 20
 spare is of the budget 60.000 GiB less the reserve 4.000 GiB. fit: timed alone,
-full and soak: traced too; the number: timed iterations.
+full: traced too, soak: traced when it holds; the number: timed iterations.
 process = 16.394 GiB + 735.0 MiB x micro, residual n/a of 2 sizes: lengths vary
 and it is of the longest, so only the measured peak counts.
 Fastest of those tried is 32, 285.1 samples/s from 20 iterations; 54 within 2 %
@@ -122,6 +122,28 @@ def test_sizes_of_five_digits_stand_apart():
 )
 def test_a_search_says_how_it_ended_and_claims_no_more(change, sentence):
     assert sentence in last(replace(DONE, **change))
+
+
+def test_batches_that_fit_only_for_a_few_iterations_are_said_to_be_so():
+    failed = replace(PROBES[IDS[2]], outcome="out-of-memory", soaked=0, readings={})
+    none = replace(DONE, largest=None, largest_probe=None, fastest=None, fastest_probe=None, probes=IDS[:3])
+    lines = shown(none, measured(none, **{IDS[2]: failed}))
+    text = " ".join(line.strip() for line in lines)
+    assert "54 fits for a few iterations and not through the soak: does memory grow" in text
+    assert "peakmark probe --batch 54 tells" in text
+
+
+def test_a_search_that_tried_nothing_has_no_table():
+    empty = dict.fromkeys(
+        ("largest", "largest_probe", "failed_at", "failed_probe", "fastest", "fastest_probe")
+    )
+    nothing = replace(
+        DONE, probes=(), candidates={}, environment="", outcome="failed", why="batch() fails", **empty
+    )
+    text = "\n".join(shown(nothing))
+    assert "samples/s" not in text
+    assert "device n/a" not in text
+    assert "FAILED: batch() fails" in text
 
 
 def test_an_interrupted_search_names_the_command_that_goes_on():

@@ -25,11 +25,24 @@ def verdict(spec: Spec, measured: Measured, found: Search) -> str:
         return f"NOT DECIDED: {found.why or 'it was ended before its decision'}.{_known(found)}"
     if found.largest is None:
         untested = f" {_sentence(found.why)}" if found.why else ""
-        return f"DOES NOT FIT: none of {len(found.candidates)} that were tried.{untested}"
+        return f"DOES NOT FIT: none of {len(found.candidates)} that were tried.{untested}{_grown(measured, found)}"
     total = found.largest * found.accumulate * spec.placement.ranks
     head = f"LARGEST {found.largest:,} (x {found.accumulate} = {total:,} a step): {soak(measured, found)}"
     head += f", and {found.failed_at:,} failed." if found.failed_at is not None else "."
     return " ".join(filter(None, (head, _beyond(found), _validation(found), *_holes(measured, found))))
+
+
+def _grown(measured: Measured, found: Search) -> str:
+    """What to look at when batches fit for a few iterations and none through the soak; "" otherwise."""
+    tried = [measured.probe[id] for id in found.probes if id in measured.probe]
+    short = [one.micro_batch for one in tried if one.outcome == "fits" and not one.soaked]
+    if not short:
+        return ""
+    least = min(short)
+    return (
+        f" Micro-batch {least:,} fits for a few iterations and not through the soak: does memory grow with every "
+        f"iteration? peakmark probe --batch {least} tells."
+    )
 
 
 def soak(measured: Measured, found: Search) -> str:

@@ -27,13 +27,8 @@ def search_lines(spec: Spec, measured: Measured, id: str, *, project: str, width
     probes = [measured.probe[one] for one in found.probes if one in measured.probe]
     unit = _unit(spec, probes)
     lines = joined(_head(spec, measured, id, found, probes, unit), width)
-    names = right(("", "micro", "global"), WIDTHS) + "  result".ljust(20)
-    lines.append(clip(names + right(("process", "spare", "samples/s"), SIZES) + "  how", width))
-    for place, probe in enumerate(probes, 1):
-        lines.append(clip(_row(spec, place, probe, unit).rstrip(), width))
-    if missing := len(found.probes) - len(probes):
-        lines += wrap(f"{missing} more are in the project's history.", width)
-    lines += wrap(_below(spec, found, unit), width)
+    if found.probes:
+        lines += _table(spec, found, probes, unit, width)
     points = {one.micro_batch: size for one in probes if (size := one.training_process_bytes) is not None}
     if text := line_sentence(spec, "process", points, unit):
         lines += wrap(text, width)
@@ -42,6 +37,15 @@ def search_lines(spec: Spec, measured: Measured, id: str, *, project: str, width
     following = f" Next: peakmark probe {project} --search" if found.outcome == "interrupted" else ""
     text = f"{search_text.verdict(spec, measured, found)} Saved in {project}.{following}"
     return [*lines, *closing(text, width)]
+
+
+def _table(spec: Spec, found: Search, probes: list[Probe], unit: Unit, width: int) -> list[str]:
+    names = right(("", "micro", "global"), WIDTHS) + "  result".ljust(20)
+    lines = [clip(names + right(("process", "spare", "samples/s"), SIZES) + "  how", width)]
+    lines += [clip(_row(spec, at, probe, unit).rstrip(), width) for at, probe in enumerate(probes, 1)]
+    if missing := len(found.probes) - len(probes):
+        lines += wrap(f"{missing} more are in the project's history.", width)
+    return lines + wrap(_below(found, unit), width)
 
 
 def _unit(spec: Spec, probes: list[Probe]) -> Unit:
@@ -58,7 +62,7 @@ def _head(
     return [
         f"{id}: {search_text.span(found)}{length}",
         sentences.title(spec),
-        sentences.device(measured.environment.get(found.environment)),
+        *([sentences.device(measured.environment.get(found.environment))] if found.environment else []),
         found.precision,
         f"{unit.name}, a fresh process each" + (f" held to {unit.text(cap)}" if cap is not None else ""),
         *(["--quick"] if found.quick else []),
@@ -82,10 +86,10 @@ def _signed(size: int, unit: Unit) -> str:
     return unit.signed(size) if size < 0 else unit.cell(size)
 
 
-def _below(spec: Spec, found: Search, unit: Unit) -> str:
+def _below(found: Search, unit: Unit) -> str:
     if found.budget_bytes is None:
         text = "spare is of what the device leaves"
     else:
         text = f"spare is of the budget {unit.text(found.budget_bytes)}"
     text += f" less the reserve {unit.text(found.reserve_bytes)}" if found.reserve_bytes else ""
-    return f"{text}. fit: timed alone, full and soak: traced too; the number: timed iterations."
+    return f"{text}. fit: timed alone, full: traced too, soak: traced when it holds; the number: timed iterations."
