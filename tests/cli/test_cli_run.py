@@ -201,7 +201,7 @@ def test_params_that_disagree_exit_one_with_both_counts(disagreeing):
     assert done.code == 1
     assert "676  544 + 132" in done.out
     assert "10  2 tensors" in done.out
-    assert done.out.splitlines()[-1].startswith("DISAGREE. ")
+    assert "\nDISAGREE. " in done.out
     assert load(shell.folder / "tiny.toml").measured.inventory.unique_parameters == 10
 
 
