@@ -29,7 +29,7 @@ NAMES = ("sm_mhz", "memory_mhz", "temperature_c", "power_w", "reasons", "used_by
 def look_at(uuid: str, count: int = 1) -> Watched:
     """``count`` looks, without waiting between them."""
     seen = Watched()
-    library = nvml.library()
+    library = nvml.bindings()
     library.nvmlInit()
     handle = library.nvmlDeviceGetHandleByUUID(uuid.encode())
     for _ in range(count):
@@ -50,7 +50,7 @@ def test_a_retired_package_that_warns_at_its_import_is_not_heard(tmp_path):
     (tmp_path / "pynvml.py").write_text(
         "import warnings\nwarnings.warn('pynvml is deprecated', FutureWarning)\n"
     )
-    code = "from tui.engine import nvml; nvml.inventory(); nvml.library()"
+    code = "from tui.engine import nvml; nvml.inventory(); nvml.bindings()"
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     ran = subprocess.run(
         [sys.executable, "-W", "always", "-c", code], env=env, cwd=ROOT, capture_output=True, text=True

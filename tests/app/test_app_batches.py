@@ -140,7 +140,7 @@ def test_other_lengths_and_accumulations_are_rows_but_no_points_of_the_line():
     assert rows[4].split()[:2] == ["batch", "length"]
     assert "planning aid: 1.917 + 1.480 x batch" in "\n".join(rows)
     single = with_probe(sample.cuda(), sample.cuda_probe(4), replace(sample.cuda_probe(4), length=512))
-    assert "no line: two batches that differ are needed" in "\n".join(shown(single))
+    assert "no line: needs two that differ in batch only" in "\n".join(shown(single))
 
 
 def test_v_gives_the_table_the_whole_width_with_what_was_requested():

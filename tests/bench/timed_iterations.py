@@ -19,32 +19,15 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tui.probe.journal import Journal  # noqa: E402
-from tui.probe.protocol import IterationDone, Plan  # noqa: E402
-from tui.probe.reporter import Reporter  # noqa: E402
+from decoder_session import MICRO, session  # noqa: E402
+
+from tui.probe.protocol import IterationDone  # noqa: E402
 from tui.probe.session import Session  # noqa: E402
 from tui.probe.tasks.timed import Clocked  # noqa: E402
 
 NICE = 10
 WARMUP = 10
 MODEL = {"layers": 4, "heads": 4, "width": 128, "vocab": 256, "context": 64}
-MICRO = 4
-
-
-def session(folder: str) -> Session:
-    """The decoder family as a timed child builds it."""
-    plan = Plan(
-        "bench",
-        "timed",
-        str(Path(folder) / "journal.jsonl"),
-        {"source": "decoder", "args": MODEL},
-        {"micro": MICRO, "accumulate": 1, "length": None, "tokens": None},
-        {"name": "torch.optim.AdamW", "implementation": "default", "args": {"lr": 1e-3}, "clip_norm": None},
-        {"compile": False, "checkpoint": []},
-        {"batches": 1},
-        folder=folder,
-    )
-    return Session(plan, Reporter(Journal(plan.journal)))
 
 
 def bare(built: Session) -> float:
@@ -74,7 +57,7 @@ def main() -> None:
     ours: list[float] = []
     theirs: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
-        built = session(folder)
+        built = session(folder, "timed", MODEL)
         clocked = Clocked(built)
         built.observe(clocked.enter)
         for place in range(WARMUP + pairs):

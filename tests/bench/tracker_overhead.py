@@ -22,11 +22,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 import torch  # noqa: E402
+from decoder_session import session  # noqa: E402
 
-from tui.probe.journal import Journal  # noqa: E402
-from tui.probe.protocol import Plan  # noqa: E402
 from tui.probe.record_cpu import CpuRecorder  # noqa: E402
-from tui.probe.reporter import Reporter  # noqa: E402
 from tui.probe.session import Session  # noqa: E402
 from tui.probe.tracker import Tracker  # noqa: E402
 
@@ -41,23 +39,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "context": 128,
     },
 }
-MICRO = 4
-
-
-def session(folder: str, args: dict[str, Any]) -> Session:
-    """The decoder family as a traced child builds it."""
-    plan = Plan(
-        "bench",
-        "traced",
-        str(Path(folder) / "journal.jsonl"),
-        {"source": "decoder", "args": args},
-        {"micro": MICRO, "accumulate": 1, "length": None, "tokens": None},
-        {"name": "torch.optim.AdamW", "implementation": "default", "args": {"lr": 1e-3}, "clip_norm": None},
-        {"compile": False, "checkpoint": []},
-        {"batches": 1},
-        folder=folder,
-    )
-    return Session(plan, Reporter(Journal(plan.journal)))
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -116,7 +97,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for name, args in SIZES.items():
         with tempfile.TemporaryDirectory() as folder:
-            built = session(folder, args)
+            built = session(folder, "traced", args)
             one: list[float] = []
             both: list[float] = []
             bare: list[float] = []

@@ -26,6 +26,21 @@ _DRAWS = 400_000
 """At most this many draws in all, so that a long run is summed up at once."""
 
 
+TIMES = (
+    "first_ms",
+    "step_ms_median",
+    "step_ms_mean",
+    "step_ms_p90",
+    "samples_per_s",
+    "samples_per_s_low",
+    "samples_per_s_high",
+    "tokens_per_s",
+    "loader_ms_median",
+    "drift_ratio",
+)
+"""Figures of a timed run, by the names that a probe keeps them under."""
+
+
 @dataclass(frozen=True, slots=True)
 class Throughput:
     """Times and rates of one measurement; what is None has its reason in ``unknown``."""

@@ -47,7 +47,7 @@ class Inventory:
     """The library is there but answers nothing, as on boards whose GPU shares the host's memory."""
 
 
-def library() -> Any:
+def bindings() -> Any:
     """The driver's bindings, not yet initialised.
 
     Raises:
@@ -63,7 +63,7 @@ def library() -> Any:
 def inventory() -> Inventory:
     """Ask the driver for its devices; never raises."""
     try:
-        nvml = library()
+        nvml = bindings()
     except ImportError as error:
         return Inventory(reason=f"nvidia-ml-py cannot be imported: {error}")
     try:

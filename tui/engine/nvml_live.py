@@ -90,7 +90,7 @@ async def watched(id: str | None, every_s: float = EVERY_S) -> AsyncGenerator[Wa
 def _watch(id: str, seen: Watched, ended: threading.Event, every_s: float) -> None:
     """The thread: it never raises."""
     try:
-        library = nvml.library()
+        library = nvml.bindings()
     except ImportError as error:
         seen.unknown["looks"] = f"nvidia-ml-py cannot be imported: {error}"
         return

@@ -6,12 +6,11 @@ so the rows of a level add up to the one above them.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.errors import RunError
+from tui.project import beside
 from tui.project.paths import state_folder
 
 VERSION = 1
@@ -74,22 +73,13 @@ def read(path: Path) -> Modules:
     Raises:
         RunError: it is gone, cannot be read, or is not one.
     """
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(
-            "the module tree of the last count is not on this machine any more",
-            where=str(path),
-            hint="count again: peakmark params PROJECT",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"the module tree cannot be read: {error}", where=str(path)) from error
-    try:
-        return _decoded(table)
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(
-            "the module tree is not one that this version wrote", where=str(path), hint="count again"
-        ) from error
+    return beside.read(
+        path,
+        _decoded,
+        what="the module tree",
+        of="of the last count",
+        again="count again: peakmark params PROJECT",
+    )
 
 
 def _decoded(table: Any) -> Modules:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tui.errors import RunError
 from tui.probe.protocol import REQUESTED_ROWS
+from tui.project import beside
 from tui.project.paths import state_folder
 
 VERSION = 1
@@ -82,22 +82,14 @@ def read(path: Path) -> Timeline:
     Raises:
         RunError: it is gone, cannot be read, or is not one.
     """
-    try:
-        table = _parsed(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunError(
-            "the timeline of this measurement is not on this machine any more",
-            where=str(path),
-            hint="measure again: peakmark probe PROJECT",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunError(f"the timeline cannot be read: {error}", where=str(path)) from error
-    try:
-        return _decoded(table)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise RunError(
-            "the timeline is not one that this version wrote", where=str(path), hint="measure again"
-        ) from error
+    return beside.read(
+        path,
+        _decoded,
+        what="the timeline",
+        of="of this measurement",
+        again="measure again: peakmark probe PROJECT",
+        parse=_parsed,
+    )
 
 
 def _parsed(text: str) -> Any:

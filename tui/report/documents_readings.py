@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from tui.budget.readings import allocated_bytes, allocated_end
+from tui.budget.throughput import TIMES
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.measured import Probe
 from tui.report.envelope import Document
 from tui.report.json_values import known
 
-TIMES = (
-    "first_ms",
-    "step_ms_median",
-    "step_ms_mean",
-    "step_ms_p90",
-    "samples_per_s",
-    "samples_per_s_low",
-    "samples_per_s_high",
-    "tokens_per_s",
-    "loader_ms_median",
-    "drift_ratio",
-)
 AROUND = "read around the measuring process, not in it"
 NOT_COMPILED = "the model is not compiled"
 RECORDED = "the instant of a peak in a record, which is not timed"

@@ -48,7 +48,11 @@ def fitted(spec: Spec, found: Sequence[tuple[str, Probe]], verdicts: Sequence[Ve
     asked = _line({probe.micro_batch: requested_bytes(probe) for probe, _ in same})
     line, of = (asked, "requested") if asked is not None else (process, "process")
     if line is None:
-        return Fitted(None, why="no line: two batches that differ are needed", dynamic=dynamic)
+        return Fitted(
+            None,
+            why="no line: needs two that differ in batch only",
+            dynamic=dynamic,
+        )
     last = verdicts[-1]
     limit = None if last.budget_bytes is None else last.budget_bytes - last.reserve_bytes
     reach = None if limit is None or process is None else largest(process, limit)

@@ -15,20 +15,7 @@ from tui.engine.steps import common
 from tui.engine.steps.clocks import clocks_of
 from tui.project.measured import Probe
 
-TIMES = (
-    "step_ms_median",
-    "step_ms_mean",
-    "step_ms_p90",
-    "samples_per_s",
-    "samples_per_s_low",
-    "samples_per_s_high",
-    "tokens_per_s",
-    "loader_ms_median",
-    "drift_ratio",
-    "first_ms",
-    "loss_first",
-    "loss_last",
-)
+TIMES = (*throughput.TIMES, "loss_first", "loss_last")
 
 
 def with_times(probe: Probe, timed: Outcome | None) -> Probe:
