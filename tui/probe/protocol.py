@@ -58,7 +58,7 @@ REQUESTED_ROWS = (
 SETTINGS = ("fp32", "tf32", "bf16-autocast", "fp16-autocast", "bf16", "fp16")
 """Precision settings that a child can apply."""
 
-TASKS = ("inventory", "verify", "reload", "timed", "traced", "train", "resume")
+TASKS = ("inventory", "predict", "verify", "reload", "timed", "traced", "train", "resume")
 """What one child process can be asked to do."""
 
 
@@ -160,6 +160,7 @@ class ResultReady:
     inventory: the fields of project.measured.Inventory.
     timed: step_ms (list), loader_ms (list), losses, samples_per_iteration, tokens_per_iteration, first_ms, warmup.
     traced: phases {phase: {requested_bytes, rows, operator, module, ...}} and what else ``peaks.table`` lists.
+    predicted: one point of a prediction, see predict/points.py; predicted_largest: the same.
     checkpoint: path, sha256, bytes, parts {name: bytes}, seconds.
     fingerprint: losses (hex floats), parameters (sha256).
     train: see tasks/train.py.
@@ -174,7 +175,7 @@ class Failed:
     """The task ended without its result.
 
     ``kind``: workload (the user's code or the spec is wrong, exit 2), unsupported (4), environment (4),
-    out-of-memory (a result, exit 1), nonfinite (exit 1), checkpoint (exit 1), internal (4).
+    prediction (it cannot be predicted, 4), out-of-memory (a result, exit 1), nonfinite (exit 1), checkpoint (exit 1), internal (4).
     ``sentence`` is what is shown, ``where`` is file:line when known, ``hint`` how to mend it.
     ``details`` may hold exact bytes (asked_bytes, allocated_bytes, limit_bytes, alive {row: bytes}); of an
     out-of-memory what ``device.exhaustion.Watch.read`` and ``exhausted.conclude`` list.

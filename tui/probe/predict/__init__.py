@@ -1,0 +1,1 @@
+"""What an iteration will take on a device that need not be here: traced on tensors without values."""

@@ -1,0 +1,74 @@
+"""``measured.prediction``: what was predicted, for which device, and what it stands on.
+
+Nothing here was measured: the figures come from a trace on tensors without values and the allocator's rules.
+All sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPeak:
+    """One phase's peak.  ``rows`` add up to ``requested_bytes`` at that instant."""
+
+    requested_bytes: int
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+    rows: dict[str, int] = field(default_factory=dict[str, int])
+    operator: str = ""
+    module: str = ""
+    micro_batch: int | None = None
+    end_requested_bytes: int | None = None
+    end_allocated_bytes: int | None = None
+    end_reserved_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One workload at one batch on one device."""
+
+    at: datetime
+    spec: str
+    precision: str
+    micro_batch: int
+    accumulate: int
+    torch: str
+    semantics: str
+    """cuda | cpu: whose operators and allocator were taken."""
+    length: int | None = None
+    target: str = ""
+    """Name of the GPU in the table of GPUs; "": none was named."""
+    target_total_bytes: int | None = None
+    ranks: int = 1
+    strategy: str = "none"
+    worst_phase: str | None = None
+    phases: dict[str, PredictedPeak] = field(default_factory=dict[str, PredictedPeak])
+    context_low_bytes: int | None = None
+    """Context, kernels and NCCL: what the process holds outside the allocator, at least and at most."""
+    context_high_bytes: int | None = None
+    context_from: str = ""
+    """Where that range comes from: a calibration's id, or the table of published figures."""
+    assumptions: tuple[str, ...] = ()
+    """``attention kernel: flash (bf16, causal, no mask), 12 times``."""
+    answered: tuple[str, ...] = ()
+    """Values that the program asked of tensors which have none, and what it was told."""
+    approximate: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    allocator: str = ""
+    """Settings of the allocator; "" is the default."""
+    largest: int | None = None
+    """Largest micro-batch by prediction within ``largest_limit_bytes`` of reserved bytes."""
+    largest_limit_bytes: int | None = None
+    line_fixed_bytes: int | None = None
+    line_per_sample_bytes: int | None = None
+    line_residual_bytes: int | None = None
+    outcome: str = "unknown"
+    """fits | fits-without-reserve | does-not-fit | unknown."""
+    timeline: str = ""
+    """``runs/<id>.timeline.json`` of the predicted iteration, see ``project.timeline``."""
+    journal: str = ""
+    seconds: float | None = None
+    unknown: dict[str, str] = field(default_factory=dict[str, str])
