@@ -19,6 +19,7 @@ from tui.project.encode import measured_text
 from tui.project.load import load, parse
 from tui.project.marker import MARKER
 from tui.project.measured import Measured, Operating, PhasePeak, Precision, Setting
+from tui.project.prediction import PredictedPeak
 
 
 @pytest.fixture
@@ -157,8 +158,8 @@ def rows():
 
 def strategy(hint, name=""):
     """Values of a type hint of the measured part."""
-    if hint is PhasePeak:
-        return st.builds(PhasePeak, st.just(0), rows=rows()).map(
+    if hint in (PhasePeak, PredictedPeak):
+        return st.builds(hint, st.just(0), rows=rows()).map(
             lambda peak: dataclasses.replace(peak, requested_bytes=sum(peak.rows.values()))
         )
     if dataclasses.is_dataclass(hint):

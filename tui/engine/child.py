@@ -131,6 +131,7 @@ def _outcome(
         log=str(child.log),
         failure=gathered.failure,
         results=gathered.results,
+        predicted=tuple(gathered.predicted),
         checks=tuple(gathered.checks),
         readings=tuple(gathered.readings),
         iterations=tuple(gathered.iterations),

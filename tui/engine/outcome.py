@@ -55,6 +55,8 @@ class Outcome:
     failure: Failed | None = None
     results: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     """Tables of ResultReady by their kind; the last one of a kind."""
+    predicted: tuple[dict[str, Any], ...] = ()
+    """Every table of kind "predicted", in order."""
     checks: tuple[CheckDone, ...] = ()
     readings: tuple[ReadingTaken, ...] = ()
     iterations: tuple[IterationDone, ...] = ()
@@ -78,6 +80,7 @@ class Gathered:
     finished: bool = False
     failure: Failed | None = None
     results: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    predicted: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     checks: list[CheckDone] = field(default_factory=list[CheckDone])
     readings: list[ReadingTaken] = field(default_factory=list[ReadingTaken])
     iterations: list[IterationDone] = field(default_factory=list[IterationDone])
@@ -109,6 +112,8 @@ class Gathered:
             self.checks.append(event)
         elif isinstance(event, ResultReady):
             self.results[event.kind] = event.table
+            if event.kind == "predicted":
+                self.predicted.append(event.table)
         elif isinstance(event, EnvironmentSeen):
             self.environment = event
         elif isinstance(event, Failed):

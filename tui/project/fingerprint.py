@@ -131,7 +131,14 @@ def _hash(project: Project, left_out: frozenset[str]) -> str:
 
 def _measured_specs(measured: Measured) -> set[str]:
     """The ``spec`` of every entry of the measured part."""
-    tables = (measured.verify, measured.probe, measured.precision, measured.restore, measured.operating)
+    tables = (
+        measured.verify,
+        measured.probe,
+        measured.precision,
+        measured.restore,
+        measured.prediction,
+        measured.operating,
+    )
     found = {one.spec for table in tables for one in table.values()}
     return found | ({measured.inventory.spec} if measured.inventory is not None else set())
 

@@ -14,7 +14,7 @@ from tui.project.measured import Measured
 
 KEEP = 50
 """Measurements of each kind."""
-KINDS = ("verify", "probe", "precision", "restore", "search")
+KINDS = ("verify", "probe", "precision", "restore", "search", "prediction")
 
 
 def history_path(path: Path) -> Path:

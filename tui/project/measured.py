@@ -2,7 +2,8 @@
 
 Frozen values, the field names are the keys of the TOML tables.  Sizes are bytes, times as their names say.
 ``None`` means unknown: the key is absent in the file and its reason stands in the ``unknown`` table.
-Ids sort by time: ``p-20261201T141203-a3`` (p probe, v verify, c precision comparison, r restore, s search).
+Ids sort by time: ``p-20261201T141203-a3`` (p probe, v verify, c precision comparison, r restore, s search,
+f prediction).
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tui.project.calibration import Calibration
 from tui.project.exhaustion import Exhaustion
 from tui.project.inventory import Inventory
+from tui.project.prediction import Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,4 +379,7 @@ class Measured:
     precision: dict[str, Precision] = field(default_factory=dict[str, Precision])
     restore: dict[str, Restore] = field(default_factory=dict[str, Restore])
     search: dict[str, Search] = field(default_factory=dict[str, Search])
+    prediction: dict[str, Prediction] = field(default_factory=dict[str, Prediction])
+    calibration: dict[str, Calibration] = field(default_factory=dict[str, Calibration])
+    """By the id of the environment that it is of."""
     operating: dict[str, Operating] = field(default_factory=dict[str, Operating])

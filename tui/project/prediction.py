@@ -59,9 +59,26 @@ class Prediction:
     not_covered: tuple[str, ...] = ()
     allocator: str = ""
     """Settings of the allocator; "" is the default."""
+    segments: int | None = None
+    """Segments that the allocator holds at the end."""
+    retries: int = 0
+    """How often it emptied its cache to go on."""
+    exhausted: str = ""
+    """What happened when it ran out of the capacity that it was given; "": it did not."""
+    ranges: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    """What is declared as a range: (lowest, highest) bytes by name, such as cudnn_workspace."""
+    target_from: str = ""
+    """Where the target comes from: --gpu, this machine's driver, the last measurement on a GPU."""
+    operators: int | None = None
     largest: int | None = None
     """Largest micro-batch by prediction within ``largest_limit_bytes`` of reserved bytes."""
     largest_limit_bytes: int | None = None
+    largest_reserved_bytes: int | None = None
+    """What the allocator would hold at ``largest``."""
+    largest_next: int | None = None
+    """The next micro-batch, which does not fit."""
+    largest_exact: bool = True
+    """Whether every size between was simulated from traced sizes that follow the line exactly."""
     line_fixed_bytes: int | None = None
     line_per_sample_bytes: int | None = None
     line_residual_bytes: int | None = None

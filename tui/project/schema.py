@@ -15,8 +15,9 @@ from tui.project.aliases import ALIASES
 from tui.project.check_workload import check_workload
 from tui.project.decode import Rules, closest, hints_of, names
 from tui.project.keys import Place, join, quote
-from tui.project.measured import Measured
+from tui.project.measured import Measured, PhasePeak
 from tui.project.model import BudgetSpec, LengthSpec, Spec
+from tui.project.prediction import PredictedPeak
 
 FAMILIES = ("decoder", "encoder", "mlp", "convnet")
 """Models that peakmark builds itself: nothing of the user's runs."""
@@ -211,21 +212,28 @@ def check_measured(measured: Measured, place: Place) -> None:
     """
     for name, probe in measured.probe.items():
         for phase, peak in probe.phases.items():
-            key = f"measured.probe.{quote(name)}.phases.{quote(phase)}"
-            _check_known(phase, key, "a phase", PHASES, place)
-            for row, size in peak.rows.items():
-                _check_known(row, f"{key}.rows.{quote(row)}", "a row of the ledger", REQUESTED_ROWS, place)
-                if size < 0:
-                    raise ProjectError(
-                        f"{key}.rows.{row} is negative", where=place.at(f"{key}.rows.{row}"), hint=UNDO
-                    )
-            total = sum(peak.rows.values())
-            if total != peak.requested_bytes:
-                raise ProjectError(
-                    f"{key}.rows sum to {total:,}, requested_bytes says {peak.requested_bytes:,}",
-                    where=place.at(f"{key}.rows"),
-                    hint="undo the edit (git checkout) or delete that table and probe again",
-                )
+            _check_peak(phase, peak, f"measured.probe.{quote(name)}.phases.{quote(phase)}", "probe", place)
+    for name, found in measured.prediction.items():
+        for phase, peak in found.phases.items():
+            key = f"measured.prediction.{quote(name)}.phases.{quote(phase)}"
+            _check_peak(phase, peak, key, "predict", place)
+
+
+def _check_peak(phase: str, peak: PhasePeak | PredictedPeak, key: str, again: str, place: Place) -> None:
+    _check_known(phase, key, "a phase", PHASES, place)
+    for row, size in peak.rows.items():
+        _check_known(row, f"{key}.rows.{quote(row)}", "a row of the ledger", REQUESTED_ROWS, place)
+        if size < 0:
+            raise ProjectError(
+                f"{key}.rows.{row} is negative", where=place.at(f"{key}.rows.{row}"), hint=UNDO
+            )
+    total = sum(peak.rows.values())
+    if total != peak.requested_bytes:
+        raise ProjectError(
+            f"{key}.rows sum to {total:,}, requested_bytes says {peak.requested_bytes:,}",
+            where=place.at(f"{key}.rows"),
+            hint=f"undo the edit (git checkout) or delete that table and {again} again",
+        )
 
 
 def _check_known(name: str, key: str, what: str, known: tuple[str, ...], place: Place) -> None:
