@@ -1,30 +1,30 @@
-"""PyTorch's caching allocator for CUDA, simulated byte by byte: native backend, default settings.
+"""PyTorch's caching allocator for CUDA, simulated byte by byte: the native backend.
 
 Sizes are bytes.  *requested* is what was asked for, *allocated* adds rounding and unsplit tails, *active*
 adds blocks whose free still waits for another stream, *reserved* is what was taken from the driver, and
 *inactive_split* are free blocks that share their segment with others, so that they cannot be given back.
 A block is found by best fit among the free blocks of its pool (small: up to 1 MiB) and stream; equal sizes go
-by the lowest address.
+by the lowest address.  What settings change about that is in ``changed_rules`` and ``expandable``.
 
 Standard library only, Python 3.9 syntax.
 """
 
 from bisect import bisect_left, insort
-from typing import Callable, Dict, Hashable, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Hashable, List, Optional
 
+from .allocator_settings import FROM_SOURCE, PROVED, AllocatorSettings
 from .blocks import (
     ALLOCATED,
     AWAITING,
-    BLOCK,
     FREE,
     SMALL_LIMIT,
     Block,
     Placed,
-    Queue,
     Segment,
-    round_size,
-    segment_size,
 )
+from .changed_rules import ChangedRules
+from .expandable import ExpandableRanges
+from .machinery import BlockMachinery
 
 TOO_LARGE = 1 << 60
 """From here on a request fails without asking the driver."""
@@ -36,13 +36,14 @@ class OutOfMemory(Exception):
 
     ``asked`` is the request, ``rounded`` what it occupies, ``segment`` what the driver was asked for,
     ``capacity`` the limit (None: no limit); ``allocated``, ``reserved``, ``largest_free_block`` and
-    ``free_sum`` (of all free blocks) are read when it failed.
+    ``free_sum`` (of all free blocks) are read when it failed.  ``basis`` says how far the rules are proved.
     """
 
     def __init__(self, asked: int, allocator: "CachingAllocator") -> None:
         self.asked = asked
-        self.rounded = round_size(asked)
-        self.segment = segment_size(self.rounded)
+        self.rounded = allocator.settings.round_size(asked)
+        self.segment = allocator.settings.segment_size(self.rounded)
+        self.basis = allocator.basis
         self.capacity = allocator.capacity
         self.allocated = allocator.allocated
         self.reserved = allocator.reserved
@@ -55,27 +56,29 @@ class OutOfMemory(Exception):
         )
 
 
-class CachingAllocator:
+class CachingAllocator(BlockMachinery):
     """Answers malloc and free as the real one does, and keeps its statistics and their peaks.
 
     Args:
         capacity: bytes that may be reserved at most; None: no limit, nothing fails.
         place_segment: gives the address of a new segment of so many bytes; by default they follow each other.
+        settings: None: the defaults.  Shares of the device's memory are taken of ``capacity``.
+        counted: also count what ``statistics`` gives, at about three times the time.
     """
 
     def __init__(
-        self, capacity: Optional[int] = None, place_segment: Optional[Callable[[int], int]] = None
+        self,
+        capacity: Optional[int] = None,
+        place_segment: Optional[Callable[[int], int]] = None,
+        settings: Optional[AllocatorSettings] = None,
+        counted: bool = False,
     ) -> None:
-        self.capacity = capacity
-        self.requested = self.allocated = self.awaiting = self.reserved = self.inactive_split = 0
-        self.peak_requested = self.peak_allocated = self.peak_reserved = self.peak_inactive_split = 0
-        self._peak_awaiting = 0  # of *active*, while a block was awaiting; else it is that of *allocated*
-        self.num_alloc_retries = self.num_ooms = self.segments_made = 0
-        self._blocks: Dict[Hashable, Optional[Block]] = {}
-        self._heads: Dict[int, Tuple[int, int, Block]] = {}  # segment's address: size, stream, first block
-        self._queues: Tuple[Dict[int, Queue], Dict[int, Queue]] = ({}, {})  # large, small: by stream
+        super().__init__(capacity, settings, counted)
         self._place_segment = place_segment or self._next_address
         self._address = FIRST_ADDRESS
+        self._awaiting: Dict[Hashable, Block] = {}
+        self._ranges = ExpandableRanges(self) if self._expandable else None
+        self._rules = None if self.settings.default else ChangedRules(self, self._ranges)
 
     def malloc(self, id: Hashable, nbytes: int, stream: int = 0) -> int:
         """Give ``id`` a block of ``nbytes`` and return its address; 0 bytes get address 0 and no block.
@@ -91,10 +94,13 @@ class CachingAllocator:
                 raise ValueError("cannot allocate %d bytes" % nbytes)
             self._blocks[id] = None
             return 0
-        size = (nbytes + 511) & -512
+        rules = self._rules
+        size = (nbytes + 511) & -512 if rules is None else self.settings.round_size(nbytes)
         small = size <= SMALL_LIMIT
-        queue = self._queues[small].get(stream) or self._queue(small, stream)
+        queue = self._queues[small].get(stream) or self.queue(small, stream)
         at = bisect_left(queue, (size,))  # type: ignore[type-var]
+        if rules is not None:
+            at = rules.choose(queue, at, size, small)
         block = queue.pop(at)[2] if at < len(queue) else self._grow(nbytes, size, small, stream)
         self._take(block, id, nbytes, size)
         return block.address
@@ -112,8 +118,11 @@ class CachingAllocator:
         if block is not None:
             if block.state is ALLOCATED:
                 self.allocated -= block.size
+                if self._tally is not None:
+                    self._tally.let_go(block)
             else:
                 self.awaiting -= block.size
+                del self._awaiting[id]
             self.requested -= block.requested
             self._give_back(block)
 
@@ -128,34 +137,57 @@ class CachingAllocator:
         block = self._blocks[id]
         if block is not None and block.state is ALLOCATED:
             block.state = AWAITING
+            self._awaiting[id] = block
             self.allocated -= block.size
             self.awaiting += block.size
+            if self._tally is not None:
+                self._tally.let_go(block)
 
     def release_cached(self) -> int:
-        """Give every wholly free segment back to the driver, as ``empty_cache`` does; bytes given back."""
+        """Give whatever is wholly free back to the driver, as ``empty_cache`` does; bytes given back.
+
+        That waits for the other streams: what still awaited them is free, and ``free`` of it changes nothing more.
+        """
         before = self.reserved
+        for id in list(self._awaiting):
+            self.free(id)
+            self._blocks[id] = None
+        self.num_sync_all_streams += 1
+        if self._ranges is not None:
+            self._ranges.release()
         for address in list(self._heads):
             self.remove_segment(address)
         return before - self.reserved
 
-    def remove_segment(self, address: int) -> bool:
-        """Give a segment back to the driver; False when there is none at ``address`` that is wholly free."""
-        if address not in self._heads:
-            return False
-        size, _, head = self._heads[address]
-        if head.state is not FREE or head.size != size:
-            return False
-        self._forget(head)
-        del self._heads[address]
-        self.reserved -= size
-        return True
+    def statistics(self) -> Dict[str, int]:
+        """What ``torch.cuda.memory_stats`` would give, by its keys.
+
+        Raises:
+            ValueError: the allocator was made without ``counted``.
+        """
+        if self._tally is None:
+            raise ValueError("nothing was counted: make the allocator with counted=True")
+        counters = ("alloc_retries", "ooms", "sync_all_streams", "device_alloc", "device_free")
+        return {
+            **self._tally.statistics(),
+            **{"num_%s" % one: getattr(self, "num_%s" % one) for one in counters},
+        }
+
+    @property
+    def basis(self) -> str:
+        """How far the rules that were needed so far are proved: PROVED or FROM_SOURCE."""
+        retried = self.num_alloc_retries or self.num_ooms
+        streams = max(len(by_stream) for by_stream in self._queues)
+        return PROVED if self._rules is None and not retried and streams <= 1 else FROM_SOURCE
 
     def adopt(self, segment: Segment) -> None:
         """Take over a segment with its blocks, as a snapshot lists them; the peaks start anew from here.
 
         Raises:
-            ValueError: the blocks do not cover the segment exactly, or an id is there twice.
+            ValueError: the blocks do not cover the segment exactly, an id is there twice, or segments are expandable.
         """
+        if self._ranges is not None:
+            raise ValueError("an allocator of expandable segments takes over no others")
         ends = [segment.address] + [block.address + block.size for block in segment.blocks]
         starts = [block.address for block in segment.blocks] + [segment.address + segment.size]
         if starts != ends:
@@ -170,117 +202,24 @@ class CachingAllocator:
         self._heads[segment.address] = (segment.size, segment.stream, chain[0])
         if len(chain) > 1:
             self.inactive_split += segment.size  # ``_take`` subtracts what is not free
+            if self._tally is not None:
+                self._tally.split(segment.small, segment.size, len(chain))
         for index, block in enumerate(chain):
             self._fill(block, segment.blocks[index])
         self.reset_peaks()
 
-    def reset_peaks(self) -> None:
-        """Set every peak to the current value."""
-        self.peak_requested, self.peak_allocated = self.requested, self.allocated
-        self.peak_reserved, self.peak_inactive_split = self.reserved, self.inactive_split
-        self._peak_awaiting = self.active
-
-    @property
-    def active(self) -> int:
-        """Bytes of blocks that are not free."""
-        return self.allocated + self.awaiting
-
-    @property
-    def peak_active(self) -> int:
-        """Highest *active* since the peaks were reset."""
-        return max(self._peak_awaiting, self.peak_allocated)
-
-    @property
-    def segment_count(self) -> int:
-        """Segments held now."""
-        return len(self._heads)
-
-    def largest_free_block(self) -> int:
-        """Bytes of the largest free block of any pool and stream; 0 when nothing is free."""
-        return max((queue[-1][0] for queue in self._all_queues() if queue), default=0)
-
-    def free_sum(self) -> int:
-        """Bytes of all free blocks: reserved and not active."""
-        return self.reserved - self.active
-
     def segments(self) -> List[Segment]:
         """The whole layout by address, as ``adopt`` takes it."""
         owners = {block: id for id, block in self._blocks.items() if block is not None}
+        if self._ranges is not None:
+            return self._ranges.segments(owners)
         found = []
         for address in sorted(self._heads):
             size, stream, head = self._heads[address]
             found.append(Segment(address, size, stream, head.small))
             for block in head.chain():
-                asked = 0 if block.state is FREE else block.requested
-                found[-1].blocks.append(
-                    Placed(block.address, block.size, asked, block.state, owners.get(block))
-                )
+                found[-1].blocks.append(block.placed(owners.get(block)))
         return found
-
-    # --- the machinery; ``_take`` and ``_give_back`` are written out, as every event passes through them ---
-
-    def _take(self, block: Block, id: Hashable, nbytes: int, size: int) -> None:
-        """Use a block that is in no queue; split off its high part when the rules let it go."""
-        after = block.next
-        alone = after is None and block.prev is None
-        remaining = block.size - size
-        if remaining > SMALL_LIMIT or (remaining >= BLOCK and block.small):
-            address = block.address + size
-            block.next = rest = Block(address, remaining, block.small, block.queue, block, after)
-            if after is not None:
-                after.prev = rest
-            block.size = size
-            insort(block.queue, (remaining, address, rest))
-            self.inactive_split += remaining if alone else -size
-            if self.inactive_split > self.peak_inactive_split:
-                self.peak_inactive_split = self.inactive_split
-        else:
-            size = block.size
-            if not alone:
-                self.inactive_split -= size
-        block.state = ALLOCATED
-        block.requested = nbytes
-        self._blocks[id] = block
-        self.requested = total = self.requested + nbytes
-        if total > self.peak_requested:
-            self.peak_requested = total
-        self.allocated = total = self.allocated + size
-        if total > self.peak_allocated:
-            self.peak_allocated = total
-        if self.awaiting and total + self.awaiting > self._peak_awaiting:
-            self._peak_awaiting = total + self.awaiting
-
-    def _give_back(self, block: Block) -> None:
-        """Merge a block with its free neighbours and put the whole into its queue."""
-        queue = block.queue
-        split = self.inactive_split
-        before, after = block.prev, block.next
-        if after is not None and after.state is FREE:
-            size = after.size
-            del queue[bisect_left(queue, (size, after.address))]  # type: ignore[type-var]
-            split -= size
-            block.size += size
-            block.next = after = after.next
-            if after is not None:
-                after.prev = block
-        if before is not None and before.state is FREE:
-            size = before.size
-            del queue[bisect_left(queue, (size, before.address))]  # type: ignore[type-var]
-            split -= size
-            before.size = size + block.size
-            before.next = after
-            if after is not None:
-                after.prev = before
-            block = before
-            before = block.prev
-        block.state = FREE
-        size = block.size
-        if before is not None or after is not None:
-            split += size
-            if split > self.peak_inactive_split:
-                self.peak_inactive_split = split
-        self.inactive_split = split
-        insort(queue, (size, block.address, block))
 
     def _fill(self, block: Block, placed: Placed) -> None:
         """Bring a new block into the state that ``placed`` says."""
@@ -295,40 +234,36 @@ class CachingAllocator:
 
     def _grow(self, nbytes: int, size: int, small: bool, stream: int) -> Block:
         """A new segment for a request that no free block fits; it is in no queue."""
-        wanted = segment_size(size)
-        if nbytes < TOO_LARGE and not self._has_room(wanted):
-            self.num_alloc_retries += 1
+        wanted = self.settings.segment_size(size)
+        if nbytes >= TOO_LARGE:  # refused before the allocator's own counters
+            raise OutOfMemory(nbytes, self)
+        rules = self._rules
+        if rules is not None:
+            rules.collect()
+        block = self._obtain(size, wanted, small, stream)
+        if block is None and rules is not None and rules.release_oversize(small, stream, size):
+            block = self._obtain(size, wanted, small, stream)
+        if block is None:
             self.release_cached()
-        if nbytes >= TOO_LARGE or not self._has_room(wanted):
+            self.num_alloc_retries += 1
+            block = self._obtain(size, wanted, small, stream)
+        if block is None:
             self.num_ooms += 1
             raise OutOfMemory(nbytes, self)
-        self.segments_made += 1
-        return self._new_segment(self._place_segment(wanted), wanted, stream, small)
-
-    def _has_room(self, size: int) -> bool:
-        return self.capacity is None or self.reserved + size <= self.capacity
-
-    def _new_segment(self, address: int, size: int, stream: int, small: bool) -> Block:
-        block = Block(address, size, small, self._queue(small, stream))
-        self._heads[address] = (size, stream, block)
-        self.reserved += size
-        if self.reserved > self.peak_reserved:
-            self.peak_reserved = self.reserved
         return block
+
+    def _obtain(self, size: int, wanted: int, small: bool, stream: int) -> Optional[Block]:
+        """A new block from the driver, in no queue; None: there is no room for it."""
+        full = self.limit is not None and self.reserved + wanted > self.limit
+        if full and (self._ranges is None or self.settings.per_process_memory_fraction < 1):
+            return None
+        if self._ranges is not None:
+            return self._ranges.grow(size, small, stream)
+        self.segments_made += 1
+        self.num_device_alloc += 1
+        return self._new_segment(self._place_segment(wanted), wanted, stream, small)
 
     def _next_address(self, size: int) -> int:
         address = self._address
         self._address += size
         return address
-
-    def _queue(self, small: bool, stream: int) -> Queue:
-        return self._queues[small].setdefault(stream, [])
-
-    def _all_queues(self) -> Iterator[Queue]:
-        for by_stream in self._queues:
-            yield from by_stream.values()
-
-    @staticmethod
-    def _forget(block: Block) -> None:
-        """Take a free block out of its queue."""
-        del block.queue[bisect_left(block.queue, (block.size, block.address))]

@@ -16,8 +16,9 @@ OWN_SEGMENT = 10 << 20
 """From this size on a request gets a segment of its own size, in whole steps."""
 SEGMENT_STEP = 2 << 20
 
-FREE, ALLOCATED, AWAITING = "free", "allocated", "awaiting"
-"""States of a block; *awaiting*: let go by its owner, still in use on another stream."""
+FREE, ALLOCATED, AWAITING, UNMAPPED = "free", "allocated", "awaiting", "unmapped"
+"""States of a block; *awaiting*: let go by its owner, still in use on another stream; *unmapped*: addresses of an
+expandable segment without memory behind them."""
 
 
 def round_size(nbytes: int) -> int:
@@ -84,6 +85,10 @@ class Block:
         self.state = FREE
         self.prev = prev
         self.next = next
+
+    def placed(self, id: Optional[Hashable]) -> Placed:
+        """Where it is, for whoever looks from outside."""
+        return Placed(self.address, self.size, 0 if self.state is FREE else self.requested, self.state, id)
 
     def chain(self) -> "Iterator[Block]":
         """This block and those behind it in the segment."""

@@ -26,7 +26,7 @@ class FollowingAllocator(CachingAllocator):
     def best_fit(self, nbytes: int, stream: int) -> Optional[Block]:
         """The free block that ``malloc`` would use; None when it would ask the driver."""
         size = round_size(nbytes)
-        queue = self._queue(size <= SMALL_LIMIT, stream)
+        queue = self.queue(size <= SMALL_LIMIT, stream)
         at = bisect_left(queue, (size,))  # type: ignore[type-var]
         return queue[at][2] if at < len(queue) else None
 
