@@ -73,7 +73,8 @@ class Run:
     def _weighed(self) -> Iterator[Any]:
         """The host batches, made all at once, with the share of the loss that each of them has."""
         waiting = deque(self._batches)
-        self._shares = weighting.shares(waiting, self.session)
+        with self.session.device.on_host():
+            self._shares = weighting.shares(waiting, self.session)
         if self.session.device.kind == "cpu":
             for batch in waiting:
                 self.session.placed(batch)  # there the batch on the host is the one on the device

@@ -100,13 +100,11 @@ class Offload:
             )
 
     def place(self, model: torch.nn.Module) -> torch.nn.Module:
-        """``model`` on the device, or with its weights on the host and fully sharded over one rank.
+        """``model`` with its weights on the host and fully sharded over one rank.
 
         Raises:
             TaskError: shard_each names a class that the model has not, or torch cannot shard the model.
         """
-        if self.weights == "device":
-            return model.to(self.device)
         chosen: List[torch.nn.Module] = []
         for name in self.shard_each:
             found = [one for one in model.modules() if type(one).__name__ == name]

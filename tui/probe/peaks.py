@@ -28,7 +28,7 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
         if interval.iteration in by_iteration:
             by_iteration[interval.iteration] = max(by_iteration[interval.iteration], value)
         if name is not None and (name not in phases or value > phases[name]["requested_bytes"]):
-            phases[name] = _phase(labelled, interval, value, rows, index)
+            phases[name] = phase(labelled, interval, value, rows, index)
         if name is not None:
             ends[name] = levels[interval.last - 1] if interval.last else 0
     for name, level in ends.items():
@@ -67,7 +67,7 @@ def phase_name(interval: Interval) -> Optional[str]:
     return interval.phase if interval.iteration == STEADY else None
 
 
-def _phase(
+def phase(
     labelled: Labelled, interval: Interval, value: int, rows: Dict[str, int], index: Optional[int]
 ) -> Dict[str, Any]:
     operator = module = ""

@@ -175,7 +175,8 @@ class Failed:
     """The task ended without its result.
 
     ``kind``: workload (the user's code or the spec is wrong, exit 2), unsupported (4), environment (4),
-    prediction (it cannot be predicted, 4), out-of-memory (a result, exit 1), nonfinite (exit 1), checkpoint (exit 1), internal (4).
+    prediction (it cannot be predicted, 4), out-of-memory (a result, exit 1), nonfinite (exit 1), checkpoint
+    (exit 1), internal (4).
     ``sentence`` is what is shown, ``where`` is file:line when known, ``hint`` how to mend it.
     ``details`` may hold exact bytes (asked_bytes, allocated_bytes, limit_bytes, alive {row: bytes}); of an
     out-of-memory what ``device.exhaustion.Watch.read`` and ``exhausted.conclude`` list.

@@ -17,6 +17,7 @@ from .setting import Setting
 from .tracker import storages
 
 if TYPE_CHECKING:
+    from .device.base import Device
     from .iteration import Enter
     from .protocol import Plan
     from .reporter import Reporter
@@ -25,10 +26,16 @@ if TYPE_CHECKING:
 class Session:
     """What every task works with.  Building enters the phases ``build`` and ``optimizer`` of ``report``."""
 
-    def __init__(self, plan: Plan, report: Reporter, observe: Optional[Enter] = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        report: Reporter,
+        observe: Optional[Enter] = None,
+        device: Optional[Device] = None,
+    ) -> None:
         self.plan = plan
         self.report = report
-        self.device = devices.open_device(plan.device)
+        self.device = devices.open_device(plan.device) if device is None else device
         self.setting = Setting(plan.precision, self.device.kind)
         self.micro = plan.batch["micro"]
         self.accumulate = plan.batch.get("accumulate", 1)
@@ -36,12 +43,15 @@ class Session:
         self.clip_norm = plan.optimizer.get("clip_norm")
         self.by_tokens = plan.batch.get("weight_by") == "tokens"
         """Whether the losses of micro-batches are weighted by their counted labels."""
-        self.workload = workload.load(plan.workload["source"], plan.workload.get("args") or {}, plan.folder)
+        with self.device.on_host():
+            self.workload = workload.load(
+                plan.workload["source"], plan.workload.get("args") or {}, plan.folder
+            )
         self._enter = observe or (lambda phase, micro=None: None)
         torch.manual_seed(plan.seed)
         report.enter("build")
         self._enter("build", None)
-        built = self.workload.build()
+        built = self.device.build(self.workload.build)
         refuse_unfinished(built)
         frozen = plan.workload.get("frozen") or ()
         adapt.freeze(built, frozen)
@@ -50,7 +60,8 @@ class Session:
         self.offload.refuse(self)
         built = self.setting.prepare(built)
         recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
-        self.model = self.offload.place(built)
+        kept = self.offload.weights != "device"
+        self.model = self.offload.place(built) if kept else self.device.place(built)
         self.model.train()
         report.enter("optimizer")
         self._enter("optimizer", None)
@@ -110,8 +121,7 @@ class Session:
 
     def to_device(self, batch: Any) -> Any:
         """``batch`` with its tensors on the device; nothing is copied where they already are."""
-        target = self.device.torch_device
-        moved = pytree.tree_map_only(torch.Tensor, lambda one: one.to(target, non_blocking=True), batch)
+        moved = pytree.tree_map_only(torch.Tensor, self.device.bring, batch)
         self.placed(moved)
         return moved
 
@@ -163,26 +173,25 @@ class Session:
     def validate(self) -> float:
         """The workload's metric over the validation batches: a float."""
         count = (self.plan.quality or {}).get("batches") or 8
-        batches = (
-            self.to_device(
-                self.setting.batch(
-                    self.workload.batch(self.micro, place, "valid", self.length, self.plan.seed)
-                )
-            )
-            for place in range(count)
-        )
+        batches = (self.to_device(self._validation_batch(place)) for place in range(count))
         self.model.eval()
         self._phase = ("validate", None)
         try:
             with torch.no_grad(), self.setting.context():
                 if self.workload.has("metric"):
                     return float(self.workload.call("metric", model=self.model, batches=batches))
-                total = torch.zeros((), dtype=torch.float64)
+                total = 0.0
                 for batch in batches:
-                    total += self.workload.loss(self.model, batch).detach().double().cpu()
-                return float(total / count)
+                    total += float(self.workload.loss(self.model, batch).detach().double())
+                return total / count
         finally:
             self.model.train()
+
+    def _validation_batch(self, place: int) -> Any:
+        with self.device.on_host():
+            return self.setting.batch(
+                self.workload.batch(self.micro, place, "valid", self.length, self.plan.seed)
+            )
 
 
 def refuse_unfinished(model: torch.nn.Module) -> None:

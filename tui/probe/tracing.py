@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any, ContextManager, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
 from . import compiling, optimizers
 from .iteration import tensors_of
 from .labels import MAKING, Registration
-from .tracker import Tracker, storages
+from .tracker import Tracker, address_of, storages
 
 if TYPE_CHECKING:
     from .device.base import Recorder
@@ -21,9 +21,20 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Marks and registrations of one run; ``session`` and ``recorder`` as soon as there are any."""
+    """Marks and registrations of one run; ``session`` and ``recorder`` as soon as there are any.
 
-    def __init__(self) -> None:
+    Args:
+        clock: what events of the record are dated by.
+        address: what they know a tensor's storage by.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int] = time.time_ns,
+        address: Callable[[torch.Tensor], int] = address_of,
+    ) -> None:
+        self.clock = clock
+        self._address = address
         self.marks: List[Mark] = []
         self.registered: List[Registration] = []
         self.iteration: Optional[int] = None
@@ -45,7 +56,7 @@ class Trace:
 
     def mark(self, phase: str, micro: Optional[int] = None) -> None:
         """A phase of the current iteration begins."""
-        self.marks.append((time.time_ns(), phase, self.iteration, micro))
+        self.marks.append((self.clock(), phase, self.iteration, micro))
         if self.tracker is not None:
             self.tracker.phase = phase
 
@@ -58,10 +69,10 @@ class Trace:
         self._register((("", one) for one in tensors), row)
 
     def _register(self, named: Iterable[Tuple[str, torch.Tensor]], row: str) -> None:
-        now, seen = time.time_ns(), set()
+        now, seen = self.clock(), set()
         for name, tensor in named:
             module = name.rpartition(".")[0] or (self._root if name else "")
-            for address, part in storages([tensor]):
+            for address, part in storages([tensor], self._address):
                 if address not in seen:
                     seen.add(address)
                     shape, dtype = tuple(part.shape), str(part.dtype)[6:]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
@@ -148,12 +148,12 @@ class Tracker(TorchDispatchMode):
 
     def _of_weight(self, args: Any) -> bool:
         """Whether a cast is a low-precision copy of a weight."""
-        return bool(args) and isinstance(args[0], torch.Tensor) and _address(args[0]) in self._weights
+        return bool(args) and isinstance(args[0], torch.Tensor) and address_of(args[0]) in self._weights
 
     def _born(self, tensor: torch.Tensor, row: Optional[str], name: str) -> None:
         now, module = time.time_ns(), self._module()
         for part in parts(tensor):
-            address = _address(part)
+            address = address_of(part)
             if address:
                 label = Label(row, name, module, self.phase, part.shape, _dtype(part.dtype))
                 self.births.append((now, address, label))
@@ -183,7 +183,8 @@ def _tensors(value: Any) -> Iterable[torch.Tensor]:
     return ()
 
 
-def _address(tensor: torch.Tensor) -> int:
+def address_of(tensor: torch.Tensor) -> int:
+    """Where its storage lies; 0 for what has none of its own."""
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError, AttributeError):
@@ -212,7 +213,7 @@ def parts(tensor: torch.Tensor) -> List[torch.Tensor]:
     if (local := getattr(tensor, "_local_tensor", None)) is not None:
         return [local]
     flat = getattr(tensor, "__tensor_flatten__", None)
-    if flat is not None and not _address(tensor):
+    if flat is not None and not address_of(tensor):
         return [part for name in flat()[0] for part in parts(getattr(tensor, name))]
     return [tensor]
 
@@ -232,12 +233,14 @@ def _node() -> Optional[int]:
         return None
 
 
-def storages(tensors: Iterable[torch.Tensor]) -> List[Tuple[int, torch.Tensor]]:
-    """(address, dense tensor) of each different storage among the ``parts`` of ``tensors``."""
+def storages(
+    tensors: Iterable[torch.Tensor], address_of: Callable[[torch.Tensor], int] = address_of
+) -> List[Tuple[int, torch.Tensor]]:
+    """(address, dense tensor) of each different storage among the ``parts`` of ``tensors``; those at 0 are left out."""
     seen = {}
     for tensor in tensors:
         for part in parts(tensor):
-            address = _address(part)
+            address = address_of(part)
             if address:
                 seen.setdefault(address, part)
     return list(seen.items())

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from typing import TYPE_CHECKING, Any, ContextManager, Dict, FrozenSet, List, Optional, Protocol, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    ContextManager,
+    Dict,
+    FrozenSet,
+    List,
+    Optional,
+    Protocol,
+    Tuple,
+)
 
 import torch
 
@@ -56,6 +68,22 @@ class Device:
     def allocated(self) -> Optional[int]:
         """Tensor-allocated bytes now, or None; cheap enough for every phase of every iteration."""
         raise NotImplementedError
+
+    def on_host(self) -> ContextManager[Any]:
+        """A context for work of the host, in which tensors have values even where the device's have none."""
+        return contextlib.nullcontext()
+
+    def build(self, make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+        """The model that ``make`` gives, with values unless the device's tensors have none."""
+        return make()
+
+    def place(self, model: torch.nn.Module) -> torch.nn.Module:
+        """The model with its parameters and buffers on the device."""
+        return model.to(self.torch_device)
+
+    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor on the device; nothing is copied where it is there already."""
+        return tensor.to(self.torch_device, non_blocking=True)
 
     def settle(self, known_bytes: int) -> None:
         """Told once, between iterations, how many bytes of tensors are alive: fixes what is not tensors."""

@@ -1,0 +1,59 @@
+"""What must be otherwise about torch and transformers while tensors have no values.
+
+Each change is undone at the end, but for that of transformers, which is only ever asked about fakes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import Any, Iterator
+
+import torch
+
+from .recorder import Recorder
+
+
+@contextlib.contextmanager
+def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
+    """A context in which what torch does behind the operators' back is recorded too."""
+    resize, get_state = torch.UntypedStorage.resize_, torch.get_rng_state
+
+    def resize_(storage: Any, size: int) -> Any:
+        out = resize(storage, size)
+        recorder.resized(storage)
+        return out
+
+    def get_rng_state() -> torch.Tensor:
+        state = get_state()
+        recorder.take(state, None, "get_rng_state")  # of the CPU's generator, by no operator
+        return state
+
+    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
+    if stands_for == "cpu":
+        torch.get_rng_state = get_rng_state
+        torch.random.get_rng_state = get_rng_state
+    try:
+        yield
+    finally:
+        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
+        torch.get_rng_state = torch.random.get_rng_state = get_state
+
+
+def scaler(found: Any) -> None:
+    """Let a gradient scaler step: whether gradients are finite is a value, and a step that is skipped shows nothing."""
+    if found is None:
+        return
+
+    def step(optimizer: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+        return optimizer.step(*args, **kwargs)
+
+    found._maybe_opt_step = step
+
+
+def after_build() -> None:
+    """Let transformers take fakes for tensors, not for a tracer's, for which it makes masks that it else leaves out."""
+    masks = sys.modules.get("transformers.masking_utils")
+    for name in ("is_tracing", "is_torchdynamo_compiling"):
+        if masks is not None and hasattr(masks, name):
+            setattr(masks, name, lambda *args, **kwargs: False)

@@ -1,0 +1,175 @@
+"""One prediction: the workload at one batch, two complete iterations and a validation batch, without values.
+
+The phases, rows and the timeline are those of a traced run (``tasks/traced.py``), made by the same code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+import torch
+
+from .. import peaks, tracing
+from ..allocator import CachingAllocator
+from ..labels import Labelled
+from ..session import Session
+from ..tracing import Trace
+from . import compatible, refuse
+from .device import FakeDevice
+from .fake import FakeMode, convertible
+from .items import Items
+from .recorder import Recorder, host_scalars
+from .simulate import Event, Exhausted, Simulated, by_name, simulate
+
+if TYPE_CHECKING:
+    from ..protocol import Plan
+    from ..reporter import Reporter
+    from .semantics import Semantics
+
+
+class Point:
+    """A traced point.  ``labelled`` has the storages, ``names`` the phase of each of its intervals, or None."""
+
+    def __init__(self, labelled: Labelled, session: Session, recorder: Recorder, items: Items) -> None:
+        self.labelled = labelled
+        self.names = [peaks.phase_name(one) for one in labelled.intervals]
+        self.intervals = [(one.first, one.last) for one in labelled.intervals]
+        self.operators = recorder.operators
+        self.answered = items.table()
+        self.receiving = sum(one.numel() for one in session.model.parameters() if one.grad is not None)
+        self.seconds = 0.0
+
+    @property
+    def events(self) -> List[Event]:
+        """Births and deaths for ``simulate``."""
+        return [(index, change) for _, index, change in self.labelled.record.events]
+
+    def simulate(self, allocator: CachingAllocator) -> Simulated:
+        """What the caching allocator would do."""
+        return simulate(self.events, self.intervals, allocator)
+
+
+def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
+    """Trace the workload of ``plan``.
+
+    Raises:
+        TaskError: the workload is at fault, or it cannot be predicted; see ``refuse``.
+    """
+    begun = time.monotonic()
+    mode, items = FakeMode(), Items()
+    recorder = Recorder(mode, semantics)
+    run = Trace(recorder.clock, recorder.address)
+    run.tracker = recorder
+    device = FakeDevice(mode, items, recorder, semantics.kind)
+    with contextlib.ExitStack() as modes:
+        for one in (mode, items, recorder):
+            modes.enter_context(one)  # type: ignore[arg-type]
+        modes.enter_context(convertible(mode))
+        modes.enter_context(compatible.patched(recorder, semantics.kind))
+        recorder.observe_in_place()
+        try:
+            session = _iterations(_settled(plan, semantics), report, run, device, recorder)
+        except Exception as error:
+            refused = refuse.refusal(error, recorder.failed_in, refuse.roots(plan))
+            if refused is None:
+                raise
+            raise refused from error
+    run.marks.append((recorder.clock(), "end", None, None))
+    labelled = Labelled(recorder.record(), run.marks, run.registered, run.births, peaks.STEADY)
+    point = Point(labelled, session, recorder, items)
+    point.seconds = time.monotonic() - begun
+    return point
+
+
+def _iterations(plan: Plan, report: Reporter, run: Trace, device: FakeDevice, recorder: Recorder) -> Session:
+    run.mark("load")
+    session = run.session = Session(plan, report, run.mark, device)
+    compatible.scaler(session.setting.scaler)
+    compatible.after_build()
+    recorder.know(session.model)
+    run.register_all()
+    for index in (peaks.FIRST, peaks.STEADY):
+        run.iteration = index
+        run.mark("collect")
+        gc.collect()
+        run.mark("start")
+        tracing.iterate(session, report, run, index, "first." if index == peaks.FIRST else "")
+        if device.stands_for == "cuda":
+            for one in host_scalars(session.optimizers):
+                recorder.leave_out(one)
+    run.iteration = None
+    run.mark(tracing.MAKING)
+    session.placed = run.validating
+    report.enter("validate")
+    session.plan.quality["batches"] = 1
+    session.validate()
+    return session
+
+
+def _settled(plan: Plan, semantics: Semantics) -> Plan:
+    """A copy of the plan that the fake device can take."""
+    made = copy.deepcopy(plan)
+    if made.precision == "tf32" and semantics.kind == "cuda":
+        semantics.assumptions.note("tf32", "as fp32", "it changes how products are computed, and no tensor")
+        made.precision = "fp32"
+    return made
+
+
+def table(point: Point, simulated: Simulated) -> Dict[str, Any]:
+    """``phases`` and what else the trace and the simulation show, as ``ResultReady("predicted")`` has them."""
+    phases = _phases(point)
+    levels = by_name(point.names[: len(simulated.levels)], simulated.levels)
+    for name, phase in phases.items():
+        one = levels.get(name)
+        phase["allocated_bytes"] = one.allocated if one else None
+        phase["reserved_bytes"] = one.reserved if one else None
+        phase["end_allocated_bytes"] = one.end_allocated if one else None
+        phase["end_reserved_bytes"] = one.end_reserved if one else None
+    return {
+        "phases": phases,
+        "worst_phase": _worst(phases),
+        "out_of_memory": None if simulated.exhausted is None else _exhausted(point, simulated.exhausted),
+        "items_answered": point.answered,
+        "gradient_receiving": point.receiving,
+        "operators": point.operators,
+        "events": len(point.labelled.record.events),
+        "trace_s": point.seconds,
+        "torch": torch.__version__,
+    }
+
+
+def _phases(point: Point) -> Dict[str, Dict[str, Any]]:
+    phases: Dict[str, Dict[str, Any]] = {}
+    levels = point.labelled.record.levels()
+    for name, interval in zip(point.names, point.labelled.intervals):
+        if name is None:
+            continue
+        value, rows, index = point.labelled.peak(interval)
+        if name not in phases or value > phases[name]["requested_bytes"]:
+            phases[name] = peaks.phase(point.labelled, interval, value, rows, index)
+        phases[name]["end_bytes"] = levels[interval.last - 1] if interval.last else 0
+    return phases
+
+
+def _worst(phases: Dict[str, Dict[str, Any]]) -> Optional[str]:
+    if not phases:
+        return None
+    return max(
+        phases, key=lambda name: (phases[name]["allocated_bytes"] or 0, phases[name]["requested_bytes"])
+    )
+
+
+def _exhausted(point: Point, found: Exhausted) -> Dict[str, Any]:
+    error, interval = found.error, point.labelled.intervals[found.interval]
+    return {
+        "phase": point.names[found.interval] or interval.phase,
+        "asked_bytes": error.asked,
+        "allocated_bytes": error.allocated,
+        "reserved_bytes": error.reserved,
+        "largest_free_block_bytes": error.largest_free_block,
+        "capacity_bytes": error.capacity,
+    }

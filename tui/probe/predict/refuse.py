@@ -1,0 +1,90 @@
+"""What cannot be predicted, said in a sentence: the operator, the module, and the line of the workload."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, List, Optional
+
+from torch._subclasses import fake_tensor
+
+from ..faults import TaskError, one_line, place
+
+if TYPE_CHECKING:
+    from ..protocol import Plan
+
+MEASURE = "measure it: peakmark probe"
+_OPERATOR = re.compile(r"\b(aten|prims|torchvision|[a-z_]\w*)\.(\w+)(?:\.\w+)?")
+
+
+def before(plan: Plan) -> None:
+    """Raise for what is known beforehand not to be predictable.
+
+    Raises:
+        TaskError: kind prediction.
+    """
+    if plan.step.get("compile"):
+        raise TaskError(
+            "prediction",
+            "cannot predict: workload.step.compile is on, and what torch.compile's kernels keep is not what the "
+            "operators of the model as written would",
+            hint=MEASURE + ", or set workload.step.compile to false to predict the model as it is written",
+        )
+
+
+def roots(plan: Plan) -> List[str]:
+    """Folders of the user's own files."""
+    return [os.path.realpath(plan.folder)] if plan.folder else []
+
+
+def refusal(error: BaseException, module: str, roots: List[str]) -> Optional[TaskError]:
+    """The sentence for what a trace raised; None: the workload itself is at fault, or peakmark.
+
+    Args:
+        error: what was raised.
+        module: path of the innermost module that was running, "" where none was.
+        roots: folders of the user's own files.
+    """
+    if isinstance(error, TaskError):
+        return None
+    what = _what(error)
+    if what is None:
+        return None
+    where = place(error, roots)
+    inside = " in %s" % module if module else ""
+    return TaskError(
+        "prediction", "cannot predict: " + what[0] % inside, where=where, hint=what[1] or MEASURE
+    )
+
+
+def _what(error: BaseException) -> Optional[List[str]]:
+    """[sentence with a place for the module, hint or ""]."""
+    name, said = type(error).__name__, one_line(error, 200).replace("%", "%%")
+    operator = _operator(error)
+    if name == "DynamicOutputShapeException":
+        return [operator + "%s has a shape that depends on data", ""]
+    if name == "DataDependentOutputException":
+        return [operator + "%s asks for values, which are not there", ""]
+    if isinstance(error, fake_tensor.UnsupportedOperatorException):
+        return [
+            operator + "%s is a kernel of its own that does not say what it returns",
+            MEASURE + "; or register a fake kernel for it: torch.library.register_fake",
+        ]
+    if name == "UnsupportedFakeTensorException" or isinstance(error, NotImplementedError):
+        return ["torch has no kernel without values for something%s: " + said, ""]
+    if isinstance(error, RuntimeError) and _values_missing(said):
+        return ["the program%s uses values, which are not there: " + said, ""]
+    return None
+
+
+def _operator(error: BaseException) -> str:
+    func = getattr(error, "func", None)
+    if func is not None:
+        return str(func).replace(".default", "")
+    found = _OPERATOR.search(str(error))
+    return found.group(0).replace(".default", "") if found else "an operator"
+
+
+def _values_missing(said: str) -> bool:
+    marks = ("FakeTensor", "fake tensor", "fake mode", "split_sizes", "data pointer", ".numpy()", "storage")
+    return any(one in said for one in marks)

@@ -1,0 +1,120 @@
+"""Memory of full iterations on a device that need not be here: traced without values, allocated by its rules.
+
+``plan.extra["predict"]``: ``semantics`` ("cuda" or "cpu"), ``target`` (see ``semantics.Target``), ``allocator``
+(settings as in PYTORCH_CUDA_ALLOC_CONF), ``capacity_bytes`` (what may be reserved; None: no limit), ``points``
+([{"micro", "accumulate", "length"}], the first is the one asked for), ``largest`` (None, or {"reserved_limit_bytes",
+"upper"}: the largest micro-batch within that limit).
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+from .. import peaks, timeline
+from ..allocator import CachingAllocator
+from ..predict import point as points
+from ..predict import refuse, search
+from ..predict.semantics import Target, open_semantics
+from ..protocol import Progress, ResultReady
+
+if TYPE_CHECKING:
+    from ..predict.point import Point
+    from ..predict.semantics import Semantics
+    from ..protocol import Plan
+    from ..reporter import Reporter
+
+
+def run(plan: Plan, report: Reporter) -> None:
+    """See the module."""
+    refuse.before(plan)
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it is told in a sentence
+    asked = plan.extra["predict"]
+    semantics = open_semantics(asked["semantics"], Target.of(asked.get("target")))
+    semantics.open()
+    try:
+        _Predicting(plan, report, asked, semantics).run()
+    finally:
+        semantics.close()
+
+
+class _Predicting:
+    def __init__(self, plan: Plan, report: Reporter, asked: Dict[str, Any], semantics: Semantics) -> None:
+        self.plan = plan
+        self.report = report
+        self.asked = asked
+        self.semantics = semantics
+        self.settings: str = asked.get("allocator") or ""
+        self.tracing = 0
+        self.total = len(asked["points"]) + (2 if asked.get("largest") else 0)
+
+    def run(self) -> None:
+        first: Optional[Point] = None
+        for one in self.asked["points"]:
+            traced = self._trace(one)
+            begun = time.monotonic()
+            allocator = self._allocator(self.asked.get("capacity_bytes"))
+            found = points.table(traced, traced.simulate(allocator))
+            found.update(self._told(one, allocator), simulate_s=time.monotonic() - begun)
+            if self.semantics.kind == "cpu":
+                _drop_allocator(found)
+            if first is None:
+                first = traced
+                if self.plan.journal:
+                    found["unknown"].update(timeline.keep(traced.labelled, peaks.STEADY, self.plan.journal))
+            self.report(ResultReady("predicted", found))
+        if self.asked.get("largest") and first is not None and self.semantics.kind == "cuda":
+            self._largest(self.asked["points"][0], first)
+
+    def _largest(self, one: Dict[str, Any], first: Point) -> None:
+        wanted = self.asked["largest"]
+        found = search.search(
+            one["micro"],
+            first,
+            lambda micro: self._trace({**one, "micro": micro}),
+            wanted["reserved_limit_bytes"],
+            self._allocator,
+            wanted.get("upper"),
+        )
+        self.report(ResultReady("predicted_largest", found))
+
+    def _trace(self, one: Dict[str, Any]) -> Point:
+        self.report(Progress(self.tracing, max(self.total, self.tracing + 1), "batches traced"))
+        self.tracing += 1
+        made = copy.copy(self.plan)
+        made.batch = {**self.plan.batch, **one}
+        return points.trace(made, self.report, self.semantics)
+
+    def _allocator(self, capacity: Optional[int]) -> CachingAllocator:
+        return CachingAllocator(capacity)
+
+    def _told(self, one: Dict[str, Any], allocator: CachingAllocator) -> Dict[str, Any]:
+        """What else the table says of a point."""
+        assumptions = self.semantics.assumptions
+        target = self.semantics.target
+        return {
+            "micro": one["micro"],
+            "accumulate": one.get("accumulate", self.plan.batch.get("accumulate", 1)),
+            "length": one.get("length"),
+            "semantics": self.semantics.kind,
+            "target": "" if target is None else target.name,
+            "segments": allocator.segments_made,
+            "retries": allocator.num_alloc_retries,
+            "assumptions": assumptions.table(),
+            "approximate": list(assumptions.approximations),
+            "not_covered": list(assumptions.uncovered),
+            "ranges": dict(assumptions.ranges),
+            "unknown": {},
+        }
+
+
+def _drop_allocator(found: Dict[str, Any]) -> None:
+    """Leave out what the CPU does not have."""
+    for phase in found["phases"].values():
+        for key in ("allocated_bytes", "reserved_bytes", "end_allocated_bytes", "end_reserved_bytes"):
+            phase[key] = None
+    found["segments"] = found["retries"] = None
+    for key in ("allocated_bytes", "reserved_bytes", "segments", "retries"):
+        found["unknown"][key] = "the CPU has no caching allocator of torch's"
