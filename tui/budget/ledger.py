@@ -8,18 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from tui.budget import prediction as predictions
 from tui.budget.checks import SumCheck, sum_checks
 from tui.budget.choose import ledger_probe
 from tui.budget.declared import Declared, Situation, declared, situation
+from tui.budget.forecast import NOT_PREDICTED, Forecast, cause, forecast, needs_cause, of_bytes
 from tui.budget.readings import Seen, seen_at
 from tui.budget.rows import Row, RowName, row_names
 from tui.budget.verdict import Verdict, after, verdict, worst_phase
-from tui.probe.protocol import REQUESTED_ROWS
 from tui.project.measured import Environment, Measured, PhasePeak, Probe
 from tui.project.model import Spec
+from tui.project.prediction import Prediction
+
+__all__ = ["NOT_DECLARED", "NOT_MEASURED", "NOT_PREDICTED", "Ledger", "ledger", "probe_verdict"]
 
 NOT_MEASURED = "not measured: peakmark probe"
-NOT_PREDICTED = "not predicted"
 NOT_DECLARED = "no formula gives it"
 UNREAD = "process was not read"
 
@@ -37,6 +40,9 @@ class Ledger:
     phase: str | None = None
     probe: Probe | None = None
     environment: Environment | None = None
+    prediction_id: str | None = None
+    """Whose figures the predicted column has; without a measurement the whole ledger is of it."""
+    prediction: Prediction | None = None
 
     @property
     def phases(self) -> Mapping[str, PhasePeak]:
@@ -65,14 +71,14 @@ def ledger(
     *,
     predicted: Mapping[str, int] | None = None,
 ) -> Ledger:
-    """The ledger of one probe in one phase.
+    """The ledger of one probe in one phase, beside the prediction of the same; without any probe that of a prediction.
 
     Args:
         spec: declares rows, budget and reserve.
-        measured: holds the probe and the inventory.
-        probe_id: None: the one that ``ledger_probe`` chooses; without any, declared rows alone.
+        measured: holds the probe, predictions and the inventory.
+        probe_id: None: the one that ``ledger_probe`` chooses; without any, the spec's prediction, else declared rows.
         phase: None: the worst one.
-        predicted: bytes by row key, when a prediction of the same batch exists.
+        predicted: bytes by row key, instead of those of the prediction that the project has.
 
     Raises:
         KeyError: the probe or the phase does not exist.
@@ -81,25 +87,38 @@ def ledger(
         chosen = ledger_probe(spec, measured)
         probe_id = chosen[0] if chosen else None
     probe = measured.probe[probe_id] if probe_id is not None else None
-    worst = (probe.worst_phase or worst_phase(probe.phases)) if probe else None
-    if phase is not None and (probe is None or phase not in probe.phases):
+    told = predictions.of_spec(spec, measured) if probe is None else predictions.beside(measured, probe)
+    id, found = told if told is not None else ("", None)
+    worst = _worst(probe, found)
+    if phase is not None and phase not in (probe.phases if probe else (found.phases if found else {})):
         raise KeyError(phase)
     phase = phase or worst
-    at = _situation(spec, probe, phase)
+    at = _situation(spec, probe, found, phase)
     seen = seen_at(probe, phase, worst, spec.budget.reserve) if probe else Seen({}, {}, NOT_MEASURED)
     formulas = declared(spec, measured.inventory, at)
-    rows = tuple(_row(name, formulas, predicted, seen, spec) for name in row_names(at.device))
+    place = measured.environment.get(probe.environment) if probe else None
+    column = forecast(id, found, phase) if found is not None and predicted is None else of_bytes(predicted)
+    rows = tuple(_row(name, formulas, column, seen, spec, place) for name in row_names(at.device))
     checks = sum_checks(at.device, probe.phases[phase], seen) if probe and phase in probe.phases else ()
+    by_prediction = predictions.prediction_verdict(spec, found) if probe is None and found else None
     return Ledger(
         rows=rows,
         checks=checks,
-        verdict=_verdict(spec, probe, worst, checks),
+        verdict=by_prediction or _verdict(spec, probe, worst, checks),
         situation=at,
         probe_id=probe_id,
         phase=phase,
         probe=probe,
-        environment=measured.environment.get(probe.environment) if probe else None,
+        environment=place,
+        prediction_id=id or None,
+        prediction=found,
     )
+
+
+def _worst(probe: Probe | None, found: Prediction | None) -> str | None:
+    if probe is not None:
+        return probe.worst_phase or worst_phase(probe.phases)
+    return found.worst_phase if found is not None else None
 
 
 def probe_verdict(spec: Spec, probe: Probe) -> Verdict:
@@ -107,43 +126,51 @@ def probe_verdict(spec: Spec, probe: Probe) -> Verdict:
     return _verdict(spec, probe, probe.worst_phase or worst_phase(probe.phases), ())
 
 
-def _situation(spec: Spec, probe: Probe | None, phase: str | None) -> Situation:
-    if probe is None:
-        return situation(spec, "cuda" if spec.environment.device.startswith(("GPU", "MIG")) else "cpu")
-    return Situation(probe.precision, probe.micro_batch, probe.accumulate, probe.length, probe.device, phase)
+def _situation(spec: Spec, probe: Probe | None, found: Prediction | None, phase: str | None) -> Situation:
+    if probe is not None:
+        return Situation(
+            probe.precision, probe.micro_batch, probe.accumulate, probe.length, probe.device, phase
+        )
+    if found is not None:
+        batch = found.micro_batch, found.accumulate, found.length
+        return Situation(found.precision, *batch, found.semantics, phase)
+    return situation(spec, "cuda" if spec.environment.device.startswith(("GPU", "MIG")) else "cpu")
 
 
 def _row(
     name: RowName,
     formulas: Mapping[str, Declared],
-    predicted: Mapping[str, int] | None,
+    column: Forecast,
     seen: Seen,
     spec: Spec,
+    place: Environment | None,
 ) -> Row:
     formula = formulas.get(name.key, Declared(None, unknown=NOT_DECLARED))
     if name.key == "reserve":
         formula = Declared(spec.budget.reserve, spec.budget.reserve_for or "entered")
-    forecast = (predicted or {}).get(name.key)
-    if predicted is not None and name.key in REQUESTED_ROWS:
-        forecast = predicted.get(name.key, 0)
+    told = column.bytes.get(name.key)
     found = seen.bytes.get(name.key)
     reasons = {
         "declared": "" if formula.bytes is not None else formula.unknown,
-        "predicted": "" if forecast is not None else NOT_PREDICTED,
+        "predicted": "" if told is not None else column.reason(name.key),
         "measured": "" if found is not None else seen.reason(name.key),
     }
+    difference = None if found is None or told is None else found - told
+    why = cause(name.key, difference, column, place) if needs_cause(difference, told) and difference else ""
     return Row(
         key=name.key,
         label=f"= {name.label}" if name.kind == "sum" else name.label,
         kind=name.kind,
         declared=formula.bytes,
         declared_as=formula.text,
-        predicted=forecast,
+        predicted=told,
         measured=found,
         origin=seen.origins.get(name.key, "") if found is not None else "",
         meaning=name.meaning,
         other_name=name.other_name,
-        reasons={column: reason for column, reason in reasons.items() if reason},
+        reasons={key: reason for key, reason in reasons.items() if reason},
+        predicted_range=column.ranges.get(name.key),
+        cause=why,
     )
 
 

@@ -40,6 +40,10 @@ class Row:
     other_name: str = ""
     reasons: dict[str, str] = field(default_factory=dict[str, str])
     """Why a column is None, by column: declared, predicted, measured."""
+    predicted_range: tuple[int, int] | None = None
+    """At least and at most, where ``predicted`` is no single figure."""
+    cause: str = ""
+    """What makes ``measured`` differ from ``predicted`` by more than max(1 MiB, 1 %); "": it does not."""
 
     @property
     def unknown(self) -> str:
@@ -55,6 +59,13 @@ class Row:
         if self.measured is None or self.predicted is None:
             return None
         return self.measured - self.predicted
+
+    @property
+    def within(self) -> bool | None:
+        """Whether ``measured`` lies in ``predicted_range``; None: one of them is not there."""
+        if self.measured is None or self.predicted_range is None:
+            return None
+        return self.predicted_range[0] <= self.measured <= self.predicted_range[1]
 
     @property
     def over_declared(self) -> int | None:

@@ -41,6 +41,8 @@ class Verdict:
     """The reason when the word is UNKNOWN or nothing was measured to the end; else ""."""
     device_left_bytes: int | None = None
     """Device total less others and what the driver keeps."""
+    by: str = "measurement"
+    """measurement | prediction."""
 
     @property
     def outcome(self) -> str:
