@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from typing import Any, Iterator
 
 import torch
@@ -29,6 +30,7 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
         recorder.take(state, None, "get_rng_state")  # of the CPU's generator, by no operator
         return state
 
+    library = _linear()
     torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
     if stands_for == "cpu":
         torch.get_rng_state = get_rng_state
@@ -36,6 +38,7 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
     try:
         yield
     finally:
+        library._destroy()
         torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
         torch.get_rng_state = torch.random.get_rng_state = get_state
 
@@ -57,3 +60,23 @@ def after_build() -> None:
     for name in ("is_tracing", "is_torchdynamo_compiling"):
         if masks is not None and hasattr(masks, name):
             setattr(masks, name, lambda *args, **kwargs: False)
+
+
+def _linear() -> Any:
+    """Let ``linear`` add its bias in place where it does so for tensors with values.
+
+    For inputs of three and more dimensions with holes it multiplies first; then it adds in place, but for subclasses
+    of tensors makes another one (aten/src/ATen/native/Linear.cpp).  That one may be the logits.
+    """
+    library = torch.library.Library("aten", "IMPL")
+    default = torch.ops.aten.linear.default
+
+    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+        if bias is None or input.dim() <= 2 or input.is_contiguous():
+            return default.decompose(input, weight, bias)
+        return torch.matmul(input, weight.t()).add_(bias)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # overriding is what is meant
+        library.impl("linear", linear, "AutogradCPU")
+    return library

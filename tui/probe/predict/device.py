@@ -47,12 +47,13 @@ class FakeDevice(Device):
         try:
             with recorded, self._items.refusing():
                 return make()
-        except TaskError:
-            raise
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # also the sentences made of it: only the build for real can tell what is wrong
             return self._built_for_real(make, error)
 
     def _built_for_real(self, make: Callable[[], torch.nn.Module], first: Exception) -> torch.nn.Module:
+        self._recorder.forget()
         free = confined.available_bytes()
         growth = None if free is None else free * 4 // 5
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import logging
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
@@ -60,6 +61,7 @@ def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
         TaskError: the workload is at fault, or it cannot be predicted; see ``refuse``.
     """
     begun = time.monotonic()
+    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # ``refuse`` says it
     mode, items = FakeMode(), Items()
     recorder = Recorder(mode, semantics)
     run = Trace(recorder.clock, recorder.address)
@@ -74,7 +76,7 @@ def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
         try:
             session = _iterations(_settled(plan, semantics), report, run, device, recorder)
         except Exception as error:
-            refused = refuse.refusal(error, recorder.failed_in, refuse.roots(plan))
+            refused = refuse.refusal(error, recorder.failed_op, recorder.failed_in, refuse.roots(plan))
             if refused is None:
                 raise
             raise refused from error

@@ -16,8 +16,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..allocations import Record, Row
+from ..faults import TaskError
 from ..label import Label
 from ..tracker import Operator, Tracker, _dtype, _sequence, _tensors, parts
+from . import losses
 from .fake import FakeMode
 from .inplace import InPlace
 from .semantics import Semantics
@@ -51,8 +53,8 @@ class Recorder(Tracker):
     def __init__(self, mode: FakeMode, semantics: Semantics) -> None:
         super().__init__(torch.nn.Module(), timed=False)
         self.operators = 0
-        self.failed_in = ""
-        """Module in which an operator raised."""
+        self.failed_op = self.failed_in = ""
+        """Operator that raised, and the module it ran in."""
         self._mode = mode
         self._semantics = semantics
         self._in_place = InPlace()
@@ -121,6 +123,12 @@ class Recorder(Tracker):
         if live is not None and live.own != storage.nbytes():
             self._resize(live, storage)
 
+    def forget(self) -> None:
+        """Begin anew: what was seen is none of the model's."""
+        self._rows.clear()
+        self.births.clear()
+        self._live.clear()
+
     def record(self) -> Record:
         """Everything that was made and freed by now."""
         return Record(row for row in self._rows if row[1] not in self._host)
@@ -148,17 +156,18 @@ class Recorder(Tracker):
         try:
             out = func(*args, **kwargs)
         except Exception:
-            self.failed_in = self._module()
+            if not self.failed_op:
+                self.failed_op, self.failed_in = str(func).replace(".default", ""), self._module()
             raise
         for size, what in semantics.kept(func, torch._C._current_graph_task_id() != -1):
             self._made(size, Label("library_workspaces", what, "", self.phase))
         if into is not None and self._hand_over(into, out):
             pass
         elif isinstance(out, torch.Tensor):
-            self._result(op, func, args, 0, out)
+            self._result(op, func, args, kwargs, 0, out)
         else:
             for position, one in enumerate(_tensors(out)):
-                self._result(op, func, args, position, one)
+                self._result(op, func, args, kwargs, position, one)
         if op.loses and args:
             self._is_logits(args[0])
         scratch += [self._scratch(*one) for one in semantics.after(func, args, kwargs, out)]
@@ -166,7 +175,11 @@ class Recorder(Tracker):
             self._rows.append((self.clock(), number, -size, "", None))
         return out
 
-    def _result(self, op: Operator, func: Any, args: Any, position: int, tensor: torch.Tensor) -> None:
+    def _result(
+        self, op: Operator, func: Any, args: Any, kwargs: Dict[str, Any], position: int, tensor: torch.Tensor
+    ) -> None:
+        if tensor.layout is not torch.strided:
+            raise self._sparse(op, tensor)
         for part in parts(tensor):
             if isinstance(part, FakeTensor) and part.fake_mode is not self._mode:
                 continue
@@ -183,7 +196,17 @@ class Recorder(Tracker):
             if op.loses or (op.casts and self._of_weight(args)):
                 row = "step_temporaries"
             label = Label(row, op.name, self._module(), self.phase, part.shape, _dtype(part.dtype))
-            self._birth(storage, part, label, self._semantics.nbytes(func, position, part))
+            size = losses.nbytes(func, args, kwargs, part) if op.loses else None
+            self._birth(storage, part, label, size or self._semantics.nbytes(func, position, part))
+
+    def _sparse(self, op: Operator, tensor: torch.Tensor) -> TaskError:
+        module = self._module()
+        return TaskError(
+            "prediction",
+            "cannot predict: %s%s makes a tensor of layout %s, whose size depends on data"
+            % (op.name, " in %s" % module if module else "", str(tensor.layout)[6:]),
+            hint="measure it: peakmark probe",
+        )
 
     def _is_logits(self, value: Any) -> None:
         for tensor in _tensors(value):
@@ -227,9 +250,9 @@ class Recorder(Tracker):
             self._rows.append((self.clock(), live.id, -live.nbytes, "", None))
 
     def _died(self, live: Live) -> None:
-        if self._live.get(live.key) is live:
+        if self._live.get(live.key) is live:  # else it was forgotten
             del self._live[live.key]
-        self._leave(live)
+            self._leave(live)
 
     def _resize(self, live: Live, storage: torch.UntypedStorage) -> None:
         self._leave(live)

@@ -37,17 +37,18 @@ def roots(plan: Plan) -> List[str]:
     return [os.path.realpath(plan.folder)] if plan.folder else []
 
 
-def refusal(error: BaseException, module: str, roots: List[str]) -> Optional[TaskError]:
+def refusal(error: BaseException, operator: str, module: str, roots: List[str]) -> Optional[TaskError]:
     """The sentence for what a trace raised; None: the workload itself is at fault, or peakmark.
 
     Args:
         error: what was raised.
+        operator: the one that raised, "" where none did.
         module: path of the innermost module that was running, "" where none was.
         roots: folders of the user's own files.
     """
     if isinstance(error, TaskError):
         return None
-    what = _what(error)
+    what = _what(error, operator)
     if what is None:
         return None
     where = place(error, roots)
@@ -57,10 +58,10 @@ def refusal(error: BaseException, module: str, roots: List[str]) -> Optional[Tas
     )
 
 
-def _what(error: BaseException) -> Optional[List[str]]:
+def _what(error: BaseException, failed: str) -> Optional[List[str]]:
     """[sentence with a place for the module, hint or ""]."""
     name, said = type(error).__name__, one_line(error, 200).replace("%", "%%")
-    operator = _operator(error)
+    operator = failed or _operator(error)
     if name == "DynamicOutputShapeException":
         return [operator + "%s has a shape that depends on data", ""]
     if name == "DataDependentOutputException":
@@ -74,6 +75,8 @@ def _what(error: BaseException) -> Optional[List[str]]:
         return ["torch has no kernel without values for something%s: " + said, ""]
     if isinstance(error, RuntimeError) and _values_missing(said):
         return ["the program%s uses values, which are not there: " + said, ""]
+    if isinstance(error, RuntimeError) and failed and _in_kernel_without_values(error):
+        return [operator + "%s: torch's kernel without values says: " + said, ""]
     return None
 
 
@@ -83,6 +86,17 @@ def _operator(error: BaseException) -> str:
         return str(func).replace(".default", "")
     found = _OPERATOR.search(str(error))
     return found.group(0).replace(".default", "") if found else "an operator"
+
+
+def _in_kernel_without_values(error: BaseException) -> bool:
+    """Whether it was raised by code of torch's that only computes shapes."""
+    trace = error.__traceback__
+    names = []
+    while trace is not None:
+        names.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    marks = ("_meta_registrations.py", "_refs", "_decomp", "_prims", "fake_impls.py")
+    return any(mark in name for name in names[-6:] for mark in marks)
 
 
 def _values_missing(said: str) -> bool:

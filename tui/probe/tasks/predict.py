@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     refuse.before(plan)
-    logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # it is told in a sentence
     asked = plan.extra["predict"]
     semantics = open_semantics(asked["semantics"], Target.of(asked.get("target")))
     semantics.open()
