@@ -16,22 +16,9 @@ from tui.commands.ranges import names, numbers, refuse_unsearched, settings, sev
 from tui.errors import PeakmarkError, UsageError
 
 COMMANDS = (
-    "demo",
-    "new",
-    "params",
-    "verify",
-    "ledger",
-    "probe",
-    "precision",
-    "restore",
-    "report",
-    "run",
-    "runs",
-    "stop",
-    "snapshot",
-    "calc",
-    "doctor",
-)
+    "demo", "new", "params", "verify", "predict", "ledger", "probe", "precision", "restore", "report", "run",
+    "runs", "stop", "snapshot", "calc", "doctor",
+)  # fmt: skip
 
 
 STEPS = ("params", "verify", "probe", "precision", "restore", "report")
@@ -129,27 +116,19 @@ def _commands() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"peakmark {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    _add(
-        commands,
-        "demo",
-        _demo,
-        "a complete sample project: every step on this device, then the report",
-        _demo_args,
-    )
+    text = "a complete sample project: every step on this device, then the report"
+    _add(commands, "demo", _demo, text, _demo_args)
     _add(commands, "new", _new, "write a commented project file", _new_args)
     _add(commands, "params", _params, "parameter formula against the unique inventory", _params_args)
     text = "a small step, a checkpoint reloaded in a fresh process"
     _add(commands, "verify", _step("verify"), text, _measuring)
+    text = "what an iteration will take, on a GPU that need not be here"
+    _add(commands, "predict", _predict, text, _predict_args)
     _add(commands, "ledger", _ledger, "where every byte goes, and whether it fits", _ledger_args)
     _add(commands, "probe", _step("probe"), "measure full iterations at one batch or several", _probe_args)
     _add(commands, "precision", _step("precision"), "compare precision settings", _precision_args)
-    _add(
-        commands,
-        "restore",
-        _step("restore"),
-        "rehearse: save, kill, restore in a new process, compare",
-        _measuring,
-    )
+    text = "rehearse: save, kill, restore in a new process, compare"
+    _add(commands, "restore", _step("restore"), text, _measuring)
     _add(commands, "report", _report, "write the Markdown report", _report_args)
     _add(commands, "run", _run, "several steps: a batch job, a CI step", _run_args)
     _add(commands, "runs", _runs, "what is running or was left running", lambda parser: None)
@@ -222,6 +201,12 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="5 timed iterations; --search: 2, and no tracing"
     )
+
+
+def _predict_args(parser: argparse.ArgumentParser) -> None:
+    from tui.commands import predict_arguments
+
+    predict_arguments.add(parser)
 
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
@@ -314,6 +299,9 @@ def _options(given: argparse.Namespace) -> Any:
         multiple_of=getattr(given, "multiple_of", 1),
         within_s=60.0 * within if (within := getattr(given, "within", None)) is not None else None,
         output=getattr(given, "output", None),
+        gpu=getattr(given, "gpu", None),
+        alloc_conf=getattr(given, "alloc_conf", None),
+        largest=getattr(given, "largest", False),
     )
 
 
@@ -337,6 +325,14 @@ def _params(given: argparse.Namespace) -> int:
 
     tree = asked(given.tree, given.depth, given.sort)
     return params(given.project, _options(given), _output(given), tree)
+
+
+def _predict(given: argparse.Namespace) -> int:
+    from tui.commands import predict
+
+    if given.gpus or given.project is None:
+        return predict.gpus(given.gpus, _output(given))
+    return predict.predict(given.project, _options(given), _output(given), given.phase)
 
 
 def _ledger(given: argparse.Namespace) -> int:

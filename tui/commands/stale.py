@@ -15,7 +15,7 @@ from tui.report.operating import is_current
 
 Lines = Callable[[int], Sequence[str]]
 
-COMMANDS = {"params": "run", "ledger": "probe"}
+COMMANDS = {"params": "run", "ledger": "probe", "prediction": "predict"}
 """What measures a step's result again, where that is not the step's own name."""
 
 

@@ -17,6 +17,10 @@ from tui.errors import PeakmarkError
 from tui.probe.protocol import MeasurementEnded, MeasurementStarted, Plan
 from tui.project.load import Project, load
 
+UNSEEING = frozenset({"predict"})
+"""Tasks whose child must see no device, so that it does the same on every machine."""
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
+
 
 def interpreter(project: Project) -> str:
     """What measures: the project's interpreter, relative to its folder as trust looks at it, or this one."""
@@ -40,7 +44,7 @@ class Options:
     """What the command line said; None: nothing, the project or the step decides."""
 
     device: str | None = None
-    """auto | cpu | GPU-uuid | MIG-uuid, instead of the project's."""
+    """auto | cpu | GPU-uuid | MIG-uuid, instead of the project's; cuda too for a prediction."""
     trust: bool = False
     nice: int = 10
     iterations: int | None = None
@@ -63,6 +67,12 @@ class Options:
     """Seconds after which a sweep or a search begins nothing more."""
     output: Path | None = None
     force: bool = False
+    gpu: str | None = None
+    """Name or bytes of the GPU that a prediction is for."""
+    alloc_conf: str | None = None
+    """Settings of the caching allocator that a prediction takes, as PYTORCH_CUDA_ALLOC_CONF has them."""
+    largest: bool = False
+    """Predict the largest micro-batch too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +167,7 @@ class Context:
                 launch_prefix(project),
                 self._show,
                 boot=boot,
-                variables=self.device.variables() if self.device else {"CUDA_VISIBLE_DEVICES": ""},
+                variables=self.device.variables() if self.device and plan.task not in UNSEEING else HIDDEN,
                 where=project.at,
             )
         except BaseException as error:

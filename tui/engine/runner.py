@@ -36,7 +36,7 @@ GOES_ON_BELOW = 2
 
 _RUN_ID = re.compile(r"run-[0-9A-Za-z-]{1,60}")
 
-DEVICELESS = frozenset({"params", "report"})
+DEVICELESS = frozenset({"params", "predict", "report"})
 """Steps that measure nothing: a run of these alone needs no device and waits for nobody."""
 
 
@@ -49,7 +49,7 @@ def _lazily(name: str) -> StepFunction:
 
 
 STEPS: dict[str, StepFunction] = {
-    name: _lazily(name) for name in ("params", "verify", "probe", "precision", "restore", "report")
+    name: _lazily(name) for name in ("params", "verify", "predict", "probe", "precision", "restore", "report")
 }
 """What a run can do; each is ``run(context)`` of the module of that name in ``engine/steps``."""
 

@@ -1,0 +1,260 @@
+"""A prediction as text: what it will take, what that stands on, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tui import units
+from tui.budget import gpus
+from tui.budget import prediction as predictions
+from tui.project.measured import Measured
+from tui.project.model import Spec
+from tui.project.prediction import Prediction
+from tui.report import sentences
+from tui.report.figures import Unit, unit_for
+from tui.report.lines import clip, closing, joined, labelled, right, wrap
+
+LABEL = 20
+INDENT = 13
+KIBIBYTE = 2**10
+WORKSPACES = "cuDNN and NCCL are declared as ranges"
+
+
+def predict_lines(
+    spec: Spec,
+    measured: Measured,
+    ids: Sequence[str],
+    *,
+    project: str,
+    width: int = 80,
+    phase: str | None = None,
+) -> list[str]:
+    """One prediction in full, or several as a table.
+
+    Args:
+        spec: budget and title.
+        measured: holds the predictions.
+        ids: which ones; none: the latest.
+        project: the file's name, for the next command.
+        width: terminal columns.
+        phase: whose rows are listed; None: none.
+
+    Raises:
+        KeyError: there is no such prediction or phase.
+    """
+    chosen = list(ids) or ([max(measured.prediction)] if measured.prediction else [])
+    if not chosen:
+        return closing(f"UNKNOWN: nothing was predicted yet. Next: peakmark predict {project}", width)
+    if len(chosen) > 1:
+        return _several(spec, measured, chosen, width)
+    return _one(spec, measured.prediction[chosen[0]], chosen[0], project, width, phase)
+
+
+def unit_of(found: Prediction) -> Unit:
+    """GiB, or MiB where every peak is below one."""
+    return unit_for(predictions.most(found, "requested_bytes"))
+
+
+def _one(spec: Spec, found: Prediction, id: str, project: str, width: int, phase: str | None) -> list[str]:
+    unit = unit_of(found)
+    lines = joined(
+        [f"PREDICTED in {_seconds(found)}, no GPU used", _batch(spec, found), found.precision], width
+    )
+    lines += joined([id, _target(found)], width)
+    lines += _totals(found, unit, width)
+    lines += _peak(found, unit, width)
+    if phase is not None:
+        lines += _rows(found, phase, unit, width)
+    lines += _stands_on(found, width)
+    lines += _largest(spec, found, unit, width)
+    verdict = predictions.prediction_verdict(spec, found)
+    lines += [one for text in sentences.budget(verdict, unit) for one in wrap(text, width)]
+    return [*lines, *closing(f"{said(verdict, unit)} Next: {_next(found, project)}", width)]
+
+
+def said(verdict: predictions.Verdict, unit: Unit) -> str:
+    """The verdict in a sentence that says that nothing was measured."""
+    text = sentences.verdict(verdict, unit)
+    return text.replace(verdict.word, f"{verdict.word}, by prediction", 1)
+
+
+def _seconds(found: Prediction) -> str:
+    return "n/a s" if found.seconds is None else units.long_duration(found.seconds)
+
+
+def _batch(spec: Spec, found: Prediction) -> str:
+    return sentences.batch(found.micro_batch, found.accumulate, found.ranks, found.length)
+
+
+def _target(found: Prediction) -> str:
+    if found.semantics == "cpu":
+        return f"the CPU's own operators ({found.target_from})"
+    if not found.target:
+        return f"CUDA, for no GPU in particular: {found.target_from}"
+    return f"for {found.target} ({found.target_from}), {units.gib(found.target_total_bytes)} GiB"
+
+
+def _totals(found: Prediction, unit: Unit, width: int) -> list[str]:
+    rows = [("requested", "requested_bytes", "exact for the same program and torch version")]
+    if found.semantics == "cuda":
+        rows += [
+            ("tensor-allocated", "allocated_bytes", "exact likewise"),
+            ("allocator-reserved", "reserved_bytes", _band()),
+        ]
+    lines: list[str] = []
+    for label, name, note in rows:
+        lines += _total(label, unit.text(predictions.most(found, name)), note, width)
+    process = predictions.process_range(found)
+    if process is None:
+        why = (
+            predictions.ON_CPU
+            if found.semantics == "cpu"
+            else found.unknown.get("context_low_bytes", "not known")
+        )
+        return [*lines, *_total("process", "n/a", why, width)]
+    shown = unit.text(process[0]) if process[0] == process[1] else f"{_span(process, unit)} {unit.name}"
+    return [*lines, *_total("process", shown, _context(found), width)]
+
+
+def _total(label: str, shown: str, note: str, width: int) -> list[str]:
+    head = f"{label.ljust(LABEL)}{shown.rjust(12)}   "
+    return wrap(note, width, len(head), head)
+
+
+def _band() -> str:
+    return f"+-{predictions.RESERVED_BAND * 100:.1f} %: depends on the history of the cache"
+
+
+def _span(limits: tuple[int, int], unit: Unit) -> str:
+    """A range in ``unit``, rounded outwards."""
+    if unit.name == "GiB":
+        return units.span(*limits)
+    return f"{limits[0] // unit.bytes:,}-{-(-limits[1] // unit.bytes):,}"
+
+
+def _context(found: Prediction) -> str:
+    low, high = found.context_low_bytes or 0, found.context_high_bytes or 0
+    mib = 2**20
+    if low == high:
+        return f"+ context {low // mib:,} MiB ({found.context_from})"
+    named = f"{low // mib:,}-{-(-high // mib):,} MiB"
+    return f"+ context {named} ({_short(found.context_from)}; not calibrated)"
+
+
+def _short(origin: str) -> str:
+    """The first part of where a range comes from: the whole of it is in the document."""
+    return origin.partition(": ")[0] if origin.startswith("published: ") else origin
+
+
+def _peak(found: Prediction, unit: Unit, width: int) -> list[str]:
+    peak = predictions.worst_peak(found)
+    if peak is None:
+        return []
+    where = f"peak: {found.worst_phase}"
+    where += f", in operator {peak.operator}" if peak.operator else ""
+    where += f" of {peak.module}" if peak.module else ""
+    if not peak.requested_bytes:
+        return wrap(where, width)
+    row, size = max(peak.rows.items(), key=lambda item: item[1])
+    share = units.percent(size / peak.requested_bytes)
+    return wrap(f"{where}; most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
+
+
+def _rows(found: Prediction, phase: str, unit: Unit, width: int) -> list[str]:
+    peak = found.phases[phase]
+    lines = [clip(f"{f'{phase}, {unit.name}'.ljust(LABEL + 4)}{'predicted'.rjust(10)}", width)]
+    cells = [(row.replace("_", " "), size) for row, size in peak.rows.items()]
+    cells += [("= requested", peak.requested_bytes)]
+    if found.semantics == "cuda":
+        cells += [
+            ("= tensor-allocated", peak.allocated_bytes or 0),
+            ("= allocator-reserved", peak.reserved_bytes or 0),
+        ]
+    return lines + [
+        clip(f"{label.ljust(LABEL + 4)}{unit.cell(size).rjust(10)}", width) for label, size in cells
+    ]
+
+
+def _stands_on(found: Prediction, width: int) -> list[str]:
+    """What the figures assume, leave out, and were told."""
+    assumed = [*found.assumptions, f"allocator {found.allocator or 'defaults'}", f"torch {found.torch}"]
+    if found.semantics == "cpu":
+        assumed = [*found.assumptions, f"torch {found.torch}"]
+    elif (known := gpus.known(found.target)) is not None and known.sm_count is not None:
+        assumed.append(f"{known.sm_count} SMs")
+    elif found.semantics == "cuda":
+        assumed.append("SM count n/a: scratch of reductions is that of no GPU in particular")
+    lines = labelled("assumed", " · ".join(assumed), INDENT, width)
+    if found.approximate:
+        lines += labelled("approximate", " · ".join(found.approximate), INDENT, width)
+    left_out = [*found.not_covered, "other processes"]
+    lines += labelled("not covered", " · ".join(left_out), INDENT, width)
+    told = " · ".join(found.answered) or "none"
+    lines += labelled(".item()", told, INDENT, width)
+    if found.exhausted:
+        lines += labelled("stopped", found.exhausted, INDENT, width)
+    return lines
+
+
+def _largest(spec: Spec, found: Prediction, unit: Unit, width: int) -> list[str]:
+    lines: list[str] = []
+    if found.line_per_sample_bytes is not None:
+        fixed, each = unit.text(found.line_fixed_bytes), _fine(found.line_per_sample_bytes)
+        left = f"residual {units.size(found.line_residual_bytes)}"
+        lines += labelled("batch line", f"requested = {fixed} + {each} x micro ({left})", INDENT, width)
+    if found.largest is not None:
+        held = f"micro {found.largest}"
+        if found.largest_next is not None:
+            held += f"; {found.largest_next} does not"
+        limit = f"fits in {unit.text(found.largest_limit_bytes)} reserved ({_limit(spec, found)})"
+        lines += labelled("largest", f"{held.replace(';', f' {limit};', 1) if ';' in held else f'{held} {limit}'}",
+                          INDENT, width)  # fmt: skip
+    elif (why := found.unknown.get("largest")) is not None:
+        lines += labelled("largest", f"n/a: {why}", INDENT, width)
+    return lines
+
+
+def _fine(size: int) -> str:
+    """Bytes of one sample, with four digits that matter."""
+    return f"{size / 2**30:.4f} GiB" if size >= 2**27 else units.size(size)
+
+
+def _limit(spec: Spec, found: Prediction) -> str:
+    total = spec.budget.job if spec.budget.job is not None else found.target_total_bytes
+    reserve = f" less reserve {units.gib(spec.budget.reserve)}" if spec.budget.reserve else ""
+    context = f"{(found.context_high_bytes or 0) // 2**20:,} MiB"
+    return f"{units.gib(total)} GiB{reserve} less context {context}"
+
+
+def _next(found: Prediction, project: str) -> str:
+    length = "" if found.length is None else f" --length {found.length}"
+    return f"peakmark probe {project} --batch {found.micro_batch}{length}"
+
+
+def _several(spec: Spec, measured: Measured, ids: Sequence[str], width: int) -> list[str]:
+    table = [(id, measured.prediction[id]) for id in ids]
+    unit = max((unit_of(one) for _, one in table), key=lambda one: one.bytes)
+    first = table[0][1]
+    lines = joined([f"PREDICTED in {_seconds(first)}, no GPU used", _target(first), first.precision], width)
+    sized = any(one.length is not None for _, one in table)
+    names = ("length", *NAMES) if sized else NAMES
+    columns = (8, *COLUMNS) if sized else COLUMNS
+    lines.append(clip(right(names, columns) + f"  {unit.name}", width))
+    for _, one in table:
+        found = predictions.prediction_verdict(spec, one)
+        sizes = [predictions.most(one, f"{name}_bytes") for name in ("requested", "allocated", "reserved")]
+        process = predictions.process_range(one)
+        shown = "n/a" if process is None else _span(process, unit)
+        cells = [str(one.micro_batch), str(one.micro_batch * one.accumulate * one.ranks)]
+        cells += [*(unit.cell(size) for size in sizes), shown]
+        cells = [str(one.length), *cells] if sized else cells
+        lines.append(clip(right(cells, columns) + f"  {found.word}", width))
+    lines += _stands_on(first, width)
+    words = [predictions.prediction_verdict(spec, one).word for _, one in table]
+    every = f"{words.count('FITS')} of {len(words)}"
+    word = "FITS" if words.count("FITS") == len(words) else next(one for one in words if one != "FITS")
+    return [*lines, *wrap(f"{word}, by prediction: {every} fit.", width)]
+
+
+NAMES = ("micro", "global", "requested", "allocated", "reserved", "process")
+COLUMNS = (6, 7, 10, 10, 9, 12)
