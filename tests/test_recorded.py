@@ -1,6 +1,7 @@
 import copy
 import io
 import pickle
+import resource
 import sys
 import tomllib
 
@@ -345,6 +346,50 @@ def test_a_file_that_is_no_plain_pickle_is_one_sentence(content, said):
         unpickled(content)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02]r\xff\xff\xff\x7f.",  # LONG_BINPUT: entry 2,147,483,647 of the memo, 32 GiB of pointers
+        b"]p99999999\n.",  # PUT
+        b"\x80\x04\x8d" + (2**40).to_bytes(8, "little") + b"a.",  # BINUNICODE8: a text of 1 TiB
+        b"\x80\x04\x95" + (2**40).to_bytes(8, "little") + b"a.",  # FRAME
+    ],
+    ids=["memo", "text memo", "string", "frame"],
+)
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_few_bytes_that_announce_gigabytes_take_none_of_them(tmp_path, monkeypatch, content, bounded):
+    if not bounded:  # as on a machine whose kernel does not hold a process to a size
+        monkeypatch.setattr("tui.probe.bounded._limit", lambda allowed: None)
+    path = tmp_path / "dump.pickle"
+    path.write_bytes(content)
+    before = resident_peak()
+    with pytest.raises(SnapshotError):
+        recorded.load(path)
+    assert resident_peak() - before < 200 * MIB
+
+
+def resident_peak():
+    """Bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_the_limit_on_memory_is_lifted_again_after_reading():
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    assert unpickled(pickle.dumps([1])) == [1]
+    with pytest.raises(SnapshotError, match="asks for far more memory than a file of its size can need"):
+        unpickled(b"\x80\x02]r\xff\xff\xff\x7f.")
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+
+
+def test_a_file_larger_than_the_machine_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr("tui.probe.bounded._available", lambda: 3 * MIB)
+    content = pickle.dumps([0] * 2_000_000)  # a list of 16 MB
+    with pytest.raises(
+        SnapshotError, match=r"than the 3 MiB that this machine has left; record fewer events"
+    ):
+        unpickled(content)
+
+
 def test_plain_values_come_back_as_they_were():
     shared = [1, 2.5, "x", None, True]
     value = {"a": (shared, shared), 7: {"deep": [[]]}}
@@ -372,6 +417,15 @@ def damaged(**changes):
         (damaged(addr="0x10"), "event 1 has no whole numbers"),
         (damaged(size=0), r"event 1 \(alloc\) has a size of 0"),
         (damaged(frames=[7]), "event 1 is not of a memory snapshot"),
+        (damaged(addr=1 << 64), "event 1 has no whole numbers"),
+        (damaged(size=10**5000), "event 1 has no whole numbers"),
+        (damaged(action=(1, 2)), "event 1 has no whole numbers"),
+        (damaged(frames=[{**FRAME, "line": 10**5000}]), "event 1 is not of a memory snapshot"),
+        (damaged(frames=[{**FRAME, "name": [[]]}]), "event 1 is not of a memory snapshot"),
+        (
+            snapshot([event("snapshot", 0, 0)], [segment(BASE, [(10**5000, 0, "inactive")])]),
+            "segment 0 is not of a memory snapshot",
+        ),
         (snapshot([event("snapshot", 0, 0)], [{}]), "segment 0 is not of a memory snapshot"),
         (snapshot([event("snapshot", 0, 0)], 5), "segments is not a list"),
         (

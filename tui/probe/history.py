@@ -114,7 +114,7 @@ def parse_events(trace: List[Any]) -> Tuple[List[AllocationEvent], Dict[str, int
     for index, entry in enumerate(trace):
         try:
             action = entry["action"]
-            kind = KINDS.get(action, "other")
+            kind = KINDS.get(action, "other") if isinstance(action, str) else "other"
             address = entry["device_free"] if kind == "oom" and "addr" not in entry else entry.get("addr", 0)
             size, stream, time_us = entry.get("size", 0), entry.get("stream", 0), entry.get("time_us")
             frame = ""
@@ -124,16 +124,27 @@ def parse_events(trace: List[Any]) -> Tuple[List[AllocationEvent], Dict[str, int
                     named[id(frames)] = innermost(frames)
                 frame = named[id(frames)]
         except (TypeError, KeyError, AttributeError) as error:
-            raise SnapshotError("event %d is not of a memory snapshot (%r)" % (index, error)) from None
-        if not (type(address) is type(size) is type(stream) is int and isinstance(action, str)):
+            raise SnapshotError("event %d is not of a memory snapshot (%s)" % (index, shown(error))) from None
+        if not (_fits(address) and _fits(size) and _fits(stream) and isinstance(action, str)):
             raise SnapshotError("event %d has no whole numbers as address, size and stream" % index)
         if size <= 0 and kind not in ("oom", "snapshot", "other"):
             raise SnapshotError("event %d (%s) has a size of %d" % (index, action, size))
         if kind == "other":
             unknown[printable(action)] += 1
-        time_ns = time_us * 1000 if type(time_us) is int else None
+        time_ns = time_us * 1000 if _fits(time_us) else None
         events.append(AllocationEvent(time_ns, address, size, kind, stream, frame))
     return events, dict(unknown)
+
+
+def _fits(number: Any) -> bool:
+    """Whether it is a whole number of 64 bits, as every address and size is."""
+    return type(number) is int and -(1 << 63) <= number < 1 << 64
+
+
+def shown(error: Exception) -> str:
+    """An error in a few safe words, whatever the file put into it."""
+    said = error.args[0] if error.args and isinstance(error.args[0], str) else ""
+    return printable("%s: %s" % (type(error).__name__, said[:100]))
 
 
 def innermost(frames: Any) -> str:
@@ -146,10 +157,13 @@ def innermost(frames: Any) -> str:
         name = frame["filename"]
         if name[-3:] != ".py" and name[:1] != "<":
             continue
-        shown = "%s:%d %s" % (name.replace("\\", "/").rpartition("/")[2], frame["line"], frame["name"])
+        line, function = frame["line"], frame["name"]
+        if not (_fits(line) and isinstance(function, str)):
+            raise TypeError("a frame has no line and name")
+        text = "%s:%d %s" % (name.replace("\\", "/").rpartition("/")[2], line, function)
         if not _is_plumbing(name):
-            return printable(shown)
-        found = found or shown
+            return printable(text)
+        found = found or text
     return printable(found)
 
 
@@ -174,7 +188,9 @@ def parse_final(snapshot: Dict[str, Any], device: int) -> Final:
             if entry["device"] == device:
                 _parse_segment(entry, final)
         except (TypeError, KeyError, AttributeError) as error:
-            raise SnapshotError("segment %d is not of a memory snapshot (%r)" % (index, error)) from None
+            raise SnapshotError(
+                "segment %d is not of a memory snapshot (%s)" % (index, shown(error))
+            ) from None
     final.segments.sort(key=lambda segment: segment.address)
     for low, high in zip(final.segments, final.segments[1:]):
         if low.address + low.size > high.address:
@@ -190,7 +206,8 @@ def _parse_segment(entry: Dict[str, Any], final: Final) -> None:
     at = segment.address
     _require_sizes(segment.address, segment.stream, segment.size)
     for part in entry["blocks"]:
-        state = STATES[part["state"]]
+        name = part["state"]
+        state = STATES[name if isinstance(name, str) else ""]
         asked = part.get("requested_size", part["size"]) if state != FREE else 0
         _require_sizes(asked, at, part["size"])
         segment.blocks.append(Placed(at, part["size"], asked, state, at if state != FREE else None))
@@ -204,7 +221,7 @@ def _parse_segment(entry: Dict[str, Any], final: Final) -> None:
 
 
 def _require_sizes(first: Any, second: Any, size: Any) -> None:
-    if not (type(first) is type(second) is type(size) is int and size > 0):
+    if not (_fits(first) and _fits(second) and _fits(size) and size > 0):
         raise TypeError("sizes and addresses are whole numbers")
 
 
@@ -240,8 +257,9 @@ def parse_rules(snapshot: Dict[str, Any], final: Final, events: List[AllocationE
     odd = bool(changed)
     if table.get("expandable_segments"):
         changed.append("expandable_segments:True")
-    if table.get("garbage_collection_threshold"):  # what it frees is recorded, so the rules stay
-        changed.append("garbage_collection_threshold:%s" % table["garbage_collection_threshold"])
+    threshold = table.get("garbage_collection_threshold")
+    if threshold and isinstance(threshold, (int, float)):  # what it frees is recorded, so the rules stay
+        changed.append("garbage_collection_threshold:%.4g" % threshold)
     mapped = final.expandable or any(event.kind in ("map", "unmap") for event in events)
     unlike = ""
     if odd:

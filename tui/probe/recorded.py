@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from . import history, replay, unpickle
+from . import bounded, history, replay, unpickle
 from .before import lay_out, undo
 from .blocks import FREE
 from .history import AllocationEvent, Final, Rules
@@ -220,7 +220,11 @@ def load(path: Path, device: Optional[int] = None) -> Recorded:
         SnapshotError: also when the file is not a pickle of plain values; nothing of it is ever run.
         OSError: the file cannot be read.
     """
-    return read(unpickle.load(path), device)
+    try:
+        with path.open("rb") as stream, bounded.reading(unpickle.stream_size(stream)):
+            return read(unpickle.read(stream), device)
+    except bounded.TooMuch as error:
+        raise unpickle.too_much(error) from None
 
 
 def events(snapshot: Any, device: Optional[int] = None) -> List[AllocationEvent]:

@@ -1,14 +1,18 @@
 """Reading a pickle that may come from anybody: plain values only, nothing of it can run.
 
 A memory snapshot holds dict, list, tuple, int, str, float, bool and None.  Whatever needs a class or a
-function is refused when its name is read, before anything could be called.
+function is refused when its name is read, before anything could be called.  Memory is bounded by the file's size:
+the fast unpickler believes a few bytes that announce millions of entries.
 
 Standard library only, Python 3.9 syntax.
 """
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any, BinaryIO, List
+
+from . import bounded
 
 PLAIN = {int, str, float, bool, type(None)}
 CONTAINERS = {dict, list, tuple}
@@ -29,7 +33,7 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else "?" for one in text)
 
 
-class _PlainUnpickler(pickle.Unpickler):
+class _Plain:
     def find_class(self, module: str, name: str) -> Any:
         raise SnapshotError(
             "asks to load %s.%s, which no memory snapshot needs" % (printable(module), printable(name)),
@@ -41,6 +45,14 @@ class _PlainUnpickler(pickle.Unpickler):
             "asks for an object outside the file, which no memory snapshot needs",
             "refused, nothing of it was run",
         )
+
+
+class _PlainUnpickler(_Plain, pickle.Unpickler):
+    pass
+
+
+class _CautiousUnpickler(_Plain, pickle._Unpickler):  # type: ignore[name-defined]
+    """Ten times slower; takes memory only for what was really read."""
 
 
 def load(path: Path) -> Any:
@@ -63,17 +75,38 @@ def read(stream: BinaryIO) -> Any:
     if head == b"PK\x03\x04":
         raise SnapshotError("is a zip archive, such as a checkpoint, and no memory snapshot", HOW)
     try:
-        value = _PlainUnpickler(stream).load()
+        with bounded.reading(stream_size(stream)) as is_bounded:
+            value = (_PlainUnpickler if is_bounded else _CautiousUnpickler)(stream).load()
+            _refuse_others(value)
     except (SnapshotError, OSError):
         raise
+    except bounded.TooMuch as error:
+        raise too_much(error) from None
     except Exception as error:  # a damaged pickle can raise nearly anything
         if isinstance(error, EOFError) or "truncated" in str(error) or "exhausted" in str(error):
             raise SnapshotError("ends in the middle: it was cut off", "copy it again") from None
         raise SnapshotError(
             "is not a pickle (%s)" % (printable(str(error)) or type(error).__name__), HOW
         ) from None
-    _refuse_others(value)
     return value
+
+
+def stream_size(stream: BinaryIO) -> int:
+    """Bytes from here to the end."""
+    at = stream.tell()
+    size = stream.seek(0, os.SEEK_END) - at
+    stream.seek(at)
+    return size
+
+
+def too_much(error: bounded.TooMuch) -> SnapshotError:
+    """The sentence for a file that wants too much memory."""
+    if error.machine:
+        return SnapshotError(
+            "needs more memory to be read than the %d MiB that this machine has left" % (error.allowed >> 20),
+            "record fewer events, _record_memory_history(max_entries=...), or read it on a larger machine",
+        )
+    return SnapshotError("asks for far more memory than a file of its size can need", "refused")
 
 
 def _refuse_others(value: Any) -> None:
