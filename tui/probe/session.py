@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import torch
@@ -61,7 +62,8 @@ class Session:
         built = self.setting.prepare(built)
         recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
         kept = self.offload.weights != "device"
-        self.model = self.offload.place(built) if kept else self.device.place(built)
+        shard = partial(self.workload.call, "shard") if self.workload.has("shard") else None
+        self.model = self.offload.place(built) if kept else self.device.place(built, shard)
         self.model.train()
         report.enter("optimizer")
         self._enter("optimizer", None)

@@ -77,8 +77,10 @@ class Device:
         """The model that ``make`` gives, with values unless the device's tensors have none."""
         return make()
 
-    def place(self, model: torch.nn.Module) -> torch.nn.Module:
-        """The model with its parameters and buffers on the device."""
+    def place(
+        self, model: torch.nn.Module, shard: Optional[Callable[..., torch.nn.Module]] = None
+    ) -> torch.nn.Module:
+        """The model with its parameters and buffers on the device; ``shard`` is for more ranks than this one."""
         return model.to(self.torch_device)
 
     def bring(self, tensor: torch.Tensor) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Dict, List, Set
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Set
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -11,6 +11,7 @@ from .. import confined
 from ..device.base import Device
 from ..faults import TaskError, is_out_of_memory, one_line
 from ..protocol import ReadingTaken
+from .distributed import Group
 from .fake import FakeMode, is_fake
 from .items import Items
 from .recorder import Recorder
@@ -20,14 +21,18 @@ class FakeDevice(Device):
     """See ``device.base.Device``.  Nothing can be read of it.
 
     ``stands_for``: "cpu" or "cuda".  Where that is the CPU, building the model takes of the same memory and is
-    recorded; a GPU gets the model once it is built, and its batches as copies.
+    recorded; a GPU gets the model once it is built, and its batches as copies.  ``group``: the ranks.
     """
 
     kind = "cpu"
     allocated_source = "predicted"
 
-    def __init__(self, mode: FakeMode, items: Items, recorder: Recorder, stands_for: str) -> None:
+    def __init__(
+        self, mode: FakeMode, items: Items, recorder: Recorder, stands_for: str, group: Group
+    ) -> None:
         self.torch_device = torch.device("cpu")
+        self._group = group
+        recorder.seeing = stands_for == "cpu"
         self.stands_for = stands_for
         self._mode = mode
         self._items = items
@@ -43,9 +48,8 @@ class FakeDevice(Device):
         Raises:
             TaskError: kind prediction: it needs values, and more memory than is free here.
         """
-        recorded = self._recorder.seen(self.stands_for == "cpu")
         try:
-            with recorded, self._items.refusing():
+            with self._items.refusing():
                 return make()
         except (
             Exception
@@ -88,10 +92,17 @@ class FakeDevice(Device):
                 self._recorder.take(tensor, None, "build")
         return model
 
-    def place(self, model: torch.nn.Module) -> torch.nn.Module:
-        """The model with a storage of its own on the device for each that it has, in the order of ``Module.to``."""
-        if self.stands_for == "cpu":
-            return model
+    def place(
+        self, model: torch.nn.Module, shard: Optional[Callable[..., torch.nn.Module]] = None
+    ) -> torch.nn.Module:
+        """The model on the device, as this rank of the group holds it."""
+        self._recorder.seeing = True
+        if self.stands_for != "cpu" and not self._group.sharding:
+            self._move(model)
+        return self._group.place(model, shard)
+
+    def _move(self, model: torch.nn.Module) -> None:
+        """Give each storage of ``model`` one of the device's, in the order of ``Module.to``."""
         moved: Set[int] = set()
 
         def move(tensor: torch.Tensor) -> torch.Tensor:
@@ -105,7 +116,6 @@ class FakeDevice(Device):
 
         with torch.no_grad():
             model._apply(move)
-        return model
 
     def bring(self, tensor: torch.Tensor) -> torch.Tensor:
         """A fake of a batch's tensor: of its own storage on the CPU, a copy on a GPU."""

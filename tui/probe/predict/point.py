@@ -21,6 +21,7 @@ from ..session import Session
 from ..tracing import Trace
 from . import compatible, refuse
 from .device import FakeDevice
+from .distributed import Group
 from .fake import FakeMode, convertible
 from .items import Items
 from .recorder import Recorder, host_scalars
@@ -62,54 +63,85 @@ def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
     """
     begun = time.monotonic()
     logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # ``refuse`` says it
-    mode, items = FakeMode(), Items()
-    recorder = Recorder(mode, semantics)
-    run = Trace(recorder.clock, recorder.address)
-    run.tracker = recorder
-    device = FakeDevice(mode, items, recorder, semantics.kind)
-    with contextlib.ExitStack() as modes:
-        for one in (mode, items, recorder):
-            modes.enter_context(one)  # type: ignore[arg-type]
-        modes.enter_context(convertible(mode))
-        modes.enter_context(compatible.patched(recorder, semantics.kind))
-        recorder.observe_in_place()
-        try:
-            session = _iterations(_settled(plan, semantics), report, run, device, recorder)
-        except Exception as error:
-            refused = refuse.refusal(error, recorder.failed_op, recorder.failed_in, refuse.roots(plan))
-            if refused is None:
-                raise
-            raise refused from error
-    run.marks.append((recorder.clock(), "end", None, None))
-    labelled = Labelled(recorder.record(), run.marks, run.registered, run.births, peaks.STEADY)
-    point = Point(labelled, session, recorder, items)
+    traced = _Tracing(plan, report, semantics)
+    try:
+        session = traced.run()
+    except Exception as error:
+        failed_op, failed_in = traced.recorder.failed_op, traced.recorder.failed_in
+        refused = refuse.refusal(error, failed_op, failed_in, refuse.roots(plan))
+        if refused is None:
+            raise
+        raise refused from error
+    point = Point(traced.labelled(), session, traced.recorder, traced.items)
     point.seconds = time.monotonic() - begun
     return point
 
 
-def _iterations(plan: Plan, report: Reporter, run: Trace, device: FakeDevice, recorder: Recorder) -> Session:
-    run.mark("load")
-    session = run.session = Session(plan, report, run.mark, device)
-    compatible.scaler(session.setting.scaler)
-    compatible.after_build()
-    recorder.know(session.model)
-    run.register_all()
-    for index in (peaks.FIRST, peaks.STEADY):
-        run.iteration = index
-        run.mark("collect")
-        gc.collect()
-        run.mark("start")
-        tracing.iterate(session, report, run, index, "first." if index == peaks.FIRST else "")
-        if device.stands_for == "cuda":
-            for one in host_scalars(session.optimizers):
-                recorder.leave_out(one)
-    run.iteration = None
-    run.mark(tracing.MAKING)
-    session.placed = run.validating
-    report.enter("validate")
-    session.plan.quality["batches"] = 1
-    session.validate()
-    return session
+class _Tracing:
+    def __init__(self, plan: Plan, report: Reporter, semantics: Semantics) -> None:
+        self.plan = _settled(plan, semantics)
+        self.report = report
+        self.items = Items()
+        self._mode = FakeMode()
+        self._kind = semantics.kind
+        self.recorder = Recorder(self._mode, semantics)
+        self._trace = Trace(self.recorder.clock, self.recorder.address)
+        self._trace.tracker = self.recorder
+        placement = (plan.extra.get("predict") or {}).get("placement") or {}
+        self._group = Group(placement, self.recorder, semantics.assumptions, to_device=self._kind == "cuda")
+
+    def run(self) -> Session:
+        """The session after its iterations."""
+        with contextlib.ExitStack() as modes:
+            modes.enter_context(self._mode)
+            modes.enter_context(self.items)
+            modes.enter_context(self.recorder)
+            modes.enter_context(convertible(self._mode))
+            modes.enter_context(compatible.patched(self.recorder, self._kind))
+            self.recorder.observe_in_place()
+            modes.enter_context(self._group)
+            session = self._built()
+            modes.enter_context(self._group.watching())
+            self._iterate(session)
+        return session
+
+    def labelled(self) -> Labelled:
+        """What ``run`` recorded."""
+        run = self._trace
+        run.marks.append((self.recorder.clock(), "end", None, None))
+        found = Labelled(self.recorder.record(), run.marks, run.registered, run.births, peaks.STEADY)
+        self._group.divide(found)
+        return found
+
+    def _built(self) -> Session:
+        run = self._trace
+        run.mark("load")
+        device = FakeDevice(self._mode, self.items, self.recorder, self._kind, self._group)
+        session = run.session = Session(self.plan, self.report, run.mark, device)
+        compatible.scaler(session.setting.scaler)
+        compatible.after_build()
+        self.recorder.know(session.model)
+        run.register_all()
+        return session
+
+    def _iterate(self, session: Session) -> None:
+        """Two complete iterations, then one validation batch."""
+        run, report = self._trace, self.report
+        for index in (peaks.FIRST, peaks.STEADY):
+            run.iteration = index
+            run.mark("collect")
+            gc.collect()
+            run.mark("start")
+            tracing.iterate(session, report, run, index, "first." if index == peaks.FIRST else "")
+            if self._kind == "cuda":
+                for one in host_scalars(session.optimizers):
+                    self.recorder.leave_out(one)
+        run.iteration = None
+        run.mark(tracing.MAKING)
+        session.placed = run.validating
+        report.enter("validate")
+        session.plan.quality["batches"] = 1
+        session.validate()
 
 
 def _settled(plan: Plan, semantics: Semantics) -> Plan:

@@ -64,7 +64,8 @@ class Recorder(Tracker):
         self._id = 0
         self._host: Set[int] = set()
         self._away: Tuple[type, ...] = _dtensors()
-        self._seeing = True
+        self.seeing = True
+        """Whether operators are recorded now."""
 
     # --- what the caller does ---
 
@@ -86,11 +87,11 @@ class Recorder(Tracker):
     @contextlib.contextmanager
     def seen(self, seen: bool) -> Iterator[None]:
         """A context in which operators are recorded or not."""
-        before, self._seeing = self._seeing, seen
+        before, self.seeing = self.seeing, seen
         try:
             yield
         finally:
-            self._seeing = before
+            self.seeing = before
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -141,7 +142,7 @@ class Recorder(Tracker):
         if self._away and any(issubclass(one, self._away) for one in types):
             return NotImplemented  # its own rules turn it into operators on the local parts
         kwargs = kwargs or {}
-        if not self._seeing:
+        if not self.seeing:
             self._in_place.target(func, args)
             return func(*args, **kwargs)
         self.operators += 1
