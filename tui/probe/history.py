@@ -5,7 +5,7 @@ times ns since 1970.  Standard library only, Python 3.9 syntax.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from .blocks import ALLOCATED, AWAITING, FREE, Placed, Segment
@@ -59,8 +59,8 @@ class Final:
     """Innermost Python frame of a block that is not free, by address; only those that have one."""
     stacked: List[int]
     """Addresses of blocks that are not free and were allocated while stacks were being recorded."""
-    expandable: int = 0
-    """How many of the segments can grow."""
+    growing: List[int] = field(default_factory=list)
+    """Addresses of the segments that can grow."""
     private: int = 0
     """How many belong to private pools, as CUDA graphs use them."""
 
@@ -201,7 +201,8 @@ def parse_final(snapshot: Dict[str, Any], device: int) -> Final:
 def _parse_segment(entry: Dict[str, Any], final: Final) -> None:
     small = entry["segment_type"] == "small"
     segment = Segment(entry["address"], entry["total_size"], entry["stream"], small)
-    final.expandable += bool(entry.get("is_expandable"))
+    if entry.get("is_expandable"):
+        final.growing.append(segment.address)
     final.private += tuple(entry.get("segment_pool_id", (0, 0))) != (0, 0)
     at = segment.address
     _require_sizes(segment.address, segment.stream, segment.size)
@@ -260,12 +261,12 @@ def parse_rules(snapshot: Dict[str, Any], final: Final, events: List[AllocationE
     threshold = table.get("garbage_collection_threshold")
     if threshold and isinstance(threshold, (int, float)):  # what it frees is recorded, so the rules stay
         changed.append("garbage_collection_threshold:%.4g" % threshold)
-    mapped = final.expandable or any(event.kind in ("map", "unmap") for event in events)
+    mapped = final.growing or any(event.kind in ("map", "unmap") for event in events)
     unlike = ""
     if odd:
         unlike = "the allocator settings are not the default ones (%s)" % ",".join(changed)
     elif mapped or table.get("expandable_segments"):
         unlike = "the allocator used expandable segments"
-    plain = any(event.kind == "segment_alloc" for event in events) or final.expandable < len(final.segments)
+    plain = any(event.kind == "segment_alloc" for event in events) or len(final.growing) < len(final.segments)
     settings = ",".join(changed) if "allocator_settings" in snapshot else None
     return Rules(settings, unlike, bool(unlike) and not odd and not plain)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from . import bounded, history, replay, unpickle
-from .before import lay_out, undo
-from .blocks import FREE
+from .before import Before, lay_out, undo
+from .blocks import FREE, Segment
 from .history import AllocationEvent, Final, Rules
 from .replay import Played
 from .unpickle import SnapshotError
@@ -67,6 +67,8 @@ class Recorded:
     contradictions: int
     """Events and blocks that are not of one history with the final segments."""
     final: Final
+    earlier: Before
+    """What was there before the first event."""
     notes: List[str] = field(default_factory=list)
     """What a reader must know, such as another device or unknown actions, one sentence each."""
 
@@ -166,6 +168,18 @@ class Recorded:
                 del alive[event.address]
         return sorted(alive.values(), key=lambda one: (-one.nbytes, one.address))
 
+    def segments_at(self, index: Optional[int]) -> Optional[List[Segment]]:
+        """Every segment with its blocks after event ``index`` (None: before the first), by address.
+
+        None where the allocator's rules are others, except at the end, which the file itself shows.
+        """
+        if index == len(self.events) - 1:
+            return self.final.segments
+        if self.rules.unlike:
+            return None
+        so_far = self.events[: 0 if index is None else index + 1]
+        return replay.layout_after(self.earlier, so_far, self.played.tails)
+
     def alive_at_peak(self) -> List[Alive]:
         """What is alive at the requested peak, largest first."""
         return self.alive_at(self.peak_requested.index)
@@ -258,7 +272,9 @@ def read(snapshot: Any, device: Optional[int] = None) -> Recorded:
         played = replay.count(earlier, found, reserved_at_end, rules.tailless)
     else:
         played = replay.play(earlier, found)
-    recorded = Recorded(chosen, found, played, rules, earlier.contradictions + played.misplaced, final)
+    recorded = Recorded(
+        chosen, found, played, rules, earlier.contradictions + played.misplaced, final, earlier
+    )
     recorded.notes = _notes(recorded, [len(trace) for trace in traces] if device is None else [], strange)
     return recorded
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Dict, List, Optional, Set, Tuple
 
 from .before import Before, Layout, lay_out
-from .blocks import AWAITING, FREE, Block, round_size, segment_size
+from .blocks import AWAITING, FREE, SMALL_SEGMENT, Block, Placed, Segment, round_size, segment_size
 from .following import FollowingAllocator
 from .history import AllocationEvent
 
@@ -31,6 +31,8 @@ class Played:
     """Allocations that are elsewhere than the rules say; None: not compared."""
     start_tail_fixes: int = 0
     """Unsplit tails of the start that only a later placement showed."""
+    tails: Dict[int, int] = field(default_factory=dict)
+    """Unsplit tails of the start that placements showed, by address; 0: there is none."""
     open_tails: Dict[int, int] = field(default_factory=dict)
     """By address: blocks of the start whose unsplit tail stays unknown, and the most that it can be."""
 
@@ -43,7 +45,14 @@ def play(before: Before, events: List[AllocationEvent]) -> Played:
         tails.update(player.found)
         player = _Player(lay_out(before, tails), events)
     player.played.start_tail_fixes = sum(1 for tail in tails.values() if tail)
+    player.played.tails = tails
     return player.played
+
+
+def layout_after(before: Before, events: List[AllocationEvent], tails: Dict[int, int]) -> List[Segment]:
+    """Where every block is after ``events``, by the default rules; ``tails`` are those of ``play``."""
+    player = _Player(lay_out(before, tails), events)
+    return player.segments()
 
 
 class _Player:
@@ -70,6 +79,14 @@ class _Player:
         for index, event in enumerate(events):
             self._follow(index, event)
         self.played.open_tails = {at: n for at, n in layout.open_tails.items() if at not in self.found}
+
+    def segments(self) -> List[Segment]:
+        """The layout now; a segment that nothing has used yet is one free block."""
+        unused = [
+            Segment(one.address, one.nbytes, one.stream, _is_small(one), [Placed(one.address, one.nbytes)])
+            for one in self._fresh
+        ]
+        return sorted(self.allocator.segments() + unused, key=lambda segment: segment.address)
 
     def _follow(self, index: int, event: AllocationEvent) -> None:
         """Do what the event says and note the totals after it."""
@@ -122,8 +139,7 @@ class _Player:
         for fresh in [one for one in self._fresh if one.stream == event.stream]:
             self._fresh.remove(fresh)
             self._fresh_bytes -= fresh.nbytes
-            small = segment_size(round_size(1)) == fresh.nbytes
-            block = self.allocator.add_segment(fresh.address, fresh.nbytes, fresh.stream, small)
+            block = self.allocator.add_segment(fresh.address, fresh.nbytes, fresh.stream, _is_small(fresh))
             if fresh.address <= event.address < fresh.address + fresh.nbytes:
                 found = block
         return found
@@ -154,6 +170,11 @@ class _Player:
         except ValueError:
             return False
         return True
+
+
+def _is_small(fresh: AllocationEvent) -> bool:
+    """Whether a new segment belongs to the small pool."""
+    return fresh.nbytes == SMALL_SEGMENT
 
 
 def count(before: Before, events: List[AllocationEvent], reserved_at_end: int, tailless: bool) -> Played:
