@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Mapping, Optional
 
 from .base import Assumptions, Semantics, Target
 
 
-def open_semantics(kind: str, target: Optional[Target] = None) -> Semantics:
+def open_semantics(
+    kind: str, target: Optional[Target] = None, workspaces: Optional[Mapping[str, int]] = None
+) -> Semantics:
     """The semantics of ``kind``, "cpu" or "cuda", for ``target`` (None: none is named).
+
+    Args:
+        kind: "cpu" or "cuda".
+        target: the device; None: none is named.
+        workspaces: measured sizes of the libraries' workspaces, see ``cuda.CudaSemantics``.
 
     Raises:
         ValueError: another kind.
@@ -18,7 +25,7 @@ def open_semantics(kind: str, target: Optional[Target] = None) -> Semantics:
     if kind == "cuda":
         from .cuda import CudaSemantics
 
-        return CudaSemantics(target)
+        return CudaSemantics(target, workspaces)
     raise ValueError("no semantics of %r" % kind)
 
 

@@ -1,0 +1,112 @@
+"""What a CUDA device does otherwise than the fake tensors of a CPU.
+
+Operators are looked up by identity; those that differ in nothing cost a look-up.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from torch.library import Library
+
+from . import autocast, composed, convolution, dropout, normalisation, recurrent, rules, statistics
+from .attention import Attention
+from .autocast import operator
+from .base import Scratch, Semantics, Target
+from .optimizing import ListKernels
+from .target import Gpu
+from .workspaces import Workspaces
+
+
+class CudaSemantics(Semantics):
+    """See ``Semantics``.
+
+    Args:
+        target: None: an A100's processors are assumed, and it is said.
+        workspaces: measured sizes, by ``cublas_bytes`` and ``cublaslt_bytes``, that go before the rules.
+    """
+
+    kind = "cuda"
+
+    def __init__(
+        self, target: Optional[Target] = None, workspaces: Optional[Mapping[str, int]] = None
+    ) -> None:
+        super().__init__(target)
+        self.gpu = Gpu(target, self.assumptions)
+        self._workspaces = Workspaces(self.gpu, self.assumptions, workspaces or {})
+        self._gemms = self._workspaces.gemms
+        self._before = rules.before()
+        self._after: Dict[Any, rules.Rule] = rules.after()
+        self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
+        self._after[operator("convolution")] = self._of_convolution
+        self._wide = statistics.wide()
+        self._sizes = _on_host(self.gpu)
+        self._reserve = recurrent.Reserve()
+        self._recurrent = operator("_cudnn_rnn")
+        self._library: Any = None
+        self._cache = autocast.Cache()
+        self._lists = ListKernels(self.assumptions)
+
+    def open(self) -> None:
+        """Replace the operators that CUDA has otherwise; process global until ``close``."""
+        self._library = library = Library("aten", "IMPL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that kernels are overridden is what is wanted
+            Attention(self.gpu, self.assumptions).install(library)
+            dropout.install(library)
+            normalisation.install(library)
+            recurrent.install(library, self.assumptions, self._reserve)
+            autocast.install(library, self._cache, self.assumptions)
+        self._cache.install()
+        self._lists.install()
+
+    def close(self) -> None:
+        """Give torch its own kernels back."""
+        self._lists.uninstall()
+        self._cache.uninstall()
+        if self._library is not None:
+            self._library._destroy()
+            self._library = None
+
+    def before(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Sequence[Scratch]:
+        """Copies of operands, and what composed operators make on their way."""
+        if func in self._gemms:
+            self._workspaces.look(func, args, kwargs)
+        rule = self._before.get(func)
+        return () if rule is None else rule(self.gpu, args, kwargs, None)
+
+    def after(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> Sequence[Scratch]:
+        """Partial results, accumulators and workspaces of kernels, which run once their results are there."""
+        rule = self._after.get(func)
+        return () if rule is None else rule(self.gpu, args, kwargs, out)
+
+    def kept(self, func: Any, in_backward: bool) -> Sequence[Scratch]:
+        """cuBLAS's workspace of the thread, at its first matrix product."""
+        return self._workspaces.kept(in_backward) if func in self._gemms else ()
+
+    def nbytes(self, func: Any, position: int, tensor: Any) -> Optional[int]:
+        """fp32 for the statistics of normalisation layers, nothing for what CUDA keeps on the host."""
+        if func in self._wide:
+            return statistics.nbytes(position, tensor)
+        if func is self._recurrent and position == 3:
+            return self._reserve.nbytes
+        places = self._sizes.get(func)
+        return 0 if places is not None and position in places else None
+
+    def _of_gemm(self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
+        return composed.copied_matrices(args) + self._workspaces.taken()
+
+    def _of_convolution(
+        self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
+    ) -> Sequence[Scratch]:
+        convolution.declare(args, out, self.assumptions)
+        return ()
+
+
+def _on_host(gpu: Gpu) -> Dict[Any, Tuple[int, ...]]:
+    """Results that CUDA keeps in main memory, by operator: the random state of attention kernels."""
+    found = {"_scaled_dot_product_efficient_attention": (2, 3)}
+    if gpu.torch < (2, 7):
+        found["_scaled_dot_product_flash_attention"] = (2, 3)
+    return {operator(name): places for name, places in found.items()}
