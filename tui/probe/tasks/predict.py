@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from .. import peaks, timeline
 from ..allocator import CachingAllocator
+from ..allocator_settings import AllocatorSettings, SettingsError, parse
+from ..faults import TaskError
 from ..predict import point as points
 from ..predict import refuse, search
 from ..predict.semantics import Target, open_semantics
@@ -29,22 +31,17 @@ if TYPE_CHECKING:
 def run(plan: Plan, report: Reporter) -> None:
     """See the module."""
     refuse.before(plan)
-    asked = plan.extra["predict"]
-    semantics = open_semantics(asked["semantics"], Target.of(asked.get("target")))
-    semantics.open()
-    try:
-        _Predicting(plan, report, asked, semantics).run()
-    finally:
-        semantics.close()
+    _Predicting(plan, report, plan.extra["predict"]).run()
 
 
 class _Predicting:
-    def __init__(self, plan: Plan, report: Reporter, asked: Dict[str, Any], semantics: Semantics) -> None:
+    def __init__(self, plan: Plan, report: Reporter, asked: Dict[str, Any]) -> None:
         self.plan = plan
         self.report = report
         self.asked = asked
-        self.semantics = semantics
-        self.settings: str = asked.get("allocator") or ""
+        self.semantics = self._semantics()
+        """Of the last trace: what it met is told with it."""
+        self._settings = _settings(asked.get("allocator") or "")
         self.tracing = 0
         self.total = len(asked["points"]) + (2 if asked.get("largest") else 0)
 
@@ -83,14 +80,24 @@ class _Predicting:
         self.tracing += 1
         made = copy.copy(self.plan)
         made.batch = {**self.plan.batch, **one}
-        return points.trace(made, self.report, self.semantics)
+        self.semantics = self._semantics()
+        self.semantics.open()
+        try:
+            return points.trace(made, self.report, self.semantics)
+        finally:
+            self.semantics.close()
+
+    def _semantics(self) -> Semantics:
+        target = Target.of(self.asked.get("target"))
+        return open_semantics(self.asked["semantics"], target, self.asked.get("workspaces"))
 
     def _allocator(self, capacity: Optional[int]) -> CachingAllocator:
-        return CachingAllocator(capacity)
+        return CachingAllocator(capacity, settings=self._settings)
 
     def _told(self, one: Dict[str, Any], allocator: CachingAllocator) -> Dict[str, Any]:
         """What else the table says of a point."""
         assumptions = self.semantics.assumptions
+        rules = "from source, not yet verified" if not self._settings.default else "proved by recorded traces"
         target = self.semantics.target
         return {
             "micro": one["micro"],
@@ -102,10 +109,21 @@ class _Predicting:
             "retries": allocator.num_alloc_retries,
             "assumptions": assumptions.table(),
             "approximate": list(assumptions.approximations),
+            "allocator_rules": rules,
+            "allocator_notes": self._settings.notes(),
             "not_covered": list(assumptions.uncovered),
             "ranges": dict(assumptions.ranges),
             "unknown": {},
         }
+
+
+def _settings(text: str) -> AllocatorSettings:
+    try:
+        return parse(text)
+    except SettingsError as error:
+        raise TaskError(
+            "workload", "the allocator's settings %r: %s" % (text, error), hint="correct or drop them"
+        ) from error
 
 
 def _drop_allocator(found: Dict[str, Any]) -> None:
