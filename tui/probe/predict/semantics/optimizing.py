@@ -6,11 +6,11 @@ fake on the CPU is neither.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any, Callable, Dict, List, Tuple
 
 import torch
-from torch.optim import optimizer as _optimizer
 from torch.utils import _foreach_utils
 
 from .base import Assumptions
@@ -34,7 +34,9 @@ class ListKernels:
             "_get_foreach_kernels_supported_devices": _with_cpu(
                 _foreach_utils, "_get_foreach_kernels_supported_devices"
             ),
-            "_get_capturable_supported_devices": _with_cpu(_optimizer, "_get_capturable_supported_devices"),
+            "_get_capturable_supported_devices": _with_cpu(
+                importlib.import_module("torch.optim.optimizer"), "_get_capturable_supported_devices"
+            ),
         }
         for name, module in list(sys.modules.items()):
             if not name.startswith(_WHERE):
