@@ -140,3 +140,38 @@ def test_a_scalar_cannot_be_divided_and_says_so():
     found = inventory.take(model, placement={"ranks": 2, "strategy": "fsdp2"})
     assert found["rank_parameters"] is None
     assert found["unknown"]["rank_parameters"] == "fsdp2 takes no scalar, and 0 is one"
+
+
+def test_what_is_gathered_at_once_is_the_root_and_two_neighbouring_groups_padded_to_the_ranks():
+    class Layer(nn.Linear):
+        pass
+
+    model = nn.Sequential(nn.Embedding(10, 8), Layer(8, 8), Layer(8, 24), Layer(24, 8))
+    placed = {"ranks": 4, "strategy": "fsdp2", "shard_each": ["Layer"]}
+    sizes = [8 * 8 + 8, 24 * 8 + 24, 8 * 24 + 8]
+    root = 12 * 8  # 10 rows over 4 ranks are gathered as 12
+    found = inventory.take(model, placement=placed)
+    assert found["rank_gathered_bytes"] == 4 * (root + sizes[1] + sizes[2])
+    assert found["rank_group_bytes"] == 4 * sizes[1]
+    kept = inventory.take(model, placement={**placed, "reshard_after_forward": False})
+    assert kept["rank_gathered_bytes"] == 4 * (root + sum(sizes))
+    alone = inventory.take(model, placement={**placed, "shard_each": []})
+    assert alone["rank_gathered_bytes"] == alone["rank_group_bytes"] == 4 * (root + sum(sizes))
+    whole = inventory.take(model, placement={**placed, "strategy": "ddp"})
+    assert whole["rank_gathered_bytes"] == 0
+
+
+def test_what_is_gathered_is_unknown_when_a_class_is_not_there():
+    placed = {"ranks": 4, "strategy": "fsdp2", "shard_each": ["Block"]}
+    found = inventory.take(nn.Linear(4, 4), placement=placed)
+    assert found["rank_gathered_bytes"] is None
+    assert found["unknown"]["rank_gathered_bytes"].startswith("placement.shard_each names Block")
+
+
+def test_stages_1_and_2_leave_the_weights_whole_and_stage_3_divides_elements():
+    model = nn.Linear(3, 5)  # 15 + 5 elements
+    shares = {
+        strategy: inventory.take(model, placement={"ranks": 4, "strategy": strategy})["rank_parameters"]
+        for strategy in ("zero1", "zero2", "zero3")
+    }
+    assert shares == {"zero1": 20, "zero2": 20, "zero3": 4 + 2}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tui.budget import declared_ranks
 from tui.budget.optimizers import COUNTER_BYTES, StateRule, state_rule
 from tui.budget.params import formula
 from tui.project.measured import Inventory
@@ -81,7 +82,7 @@ def declared(spec: Spec, inventory: Inventory | None, at: Situation) -> dict[str
     else:
         rows = {
             "weights": _weights(spec, inventory, at),
-            "master_weights": _master_weights(at),
+            "master_weights": _master_weights(spec, inventory, at),
             "gradients": _gradients(spec, inventory, at),
             "optimizer_state": _optimizer_state(spec, inventory, at),
             "buffers": _buffers(inventory, at),
@@ -91,6 +92,17 @@ def declared(spec: Spec, inventory: Inventory | None, at: Situation) -> dict[str
         rows |= dict.fromkeys(("unsharded_weights", "reduction_buckets"), Declared(None, unknown=brought))
     elif spec.placement.ranks == 1:
         rows |= {"unsharded_weights": Declared(0, "1 rank"), "reduction_buckets": Declared(0, "1 rank")}
+    else:
+        dtypes = None if inventory is None else _trainable(inventory, at.precision)
+        gradients = None if dtypes is None else _product(dtypes, 1, spec, key="")
+        for key, found in declared_ranks.passing(
+            spec.placement,
+            inventory,
+            None if inventory is None else weight_dtypes(inventory, at.precision),
+            None if gradients is None else gradients.bytes,
+            at.phase,
+        ).items():
+            rows[key] = Declared(found.bytes, found.text, found.unknown)
     rows["input_batch"] = _input_batch(spec, at)
     return rows
 
@@ -122,10 +134,17 @@ def _weights(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
     dtypes = weight_dtypes(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown="the inventory's dtypes do not add up to its parameters")
-    return _placed(spec.placement.weights, _product(dtypes, 1, spec))
+    row = _product(dtypes, 1, spec, key="weights", fullest=_fullest(spec, inventory))
+    return _placed(spec.placement.weights, row)
 
 
-def _master_weights(at: Situation) -> Declared:
+def _master_weights(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
+    if spec.placement.master_weights:
+        if at.phase in ("start", "context", "build"):
+            return Declared(0, "before the optimizer is built")
+        elements = inventory.trainable_parameters
+        row = _product({"float32": elements}, 1, spec, key="master_weights")
+        return _placed(spec.placement.optimizer, row)
     if at.precision in ("bf16", "fp16"):
         return Declared(0, "torch.optim keeps none")
     return Declared(0, "weights are their own")
@@ -134,14 +153,15 @@ def _master_weights(at: Situation) -> Declared:
 def _gradients(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
     if at.phase in BEFORE_GRADIENTS:
         return Declared(0, "before the first backward")
-    if at.phase == "forward" and at.accumulate == 1:
+    if at.phase == "forward" and at.accumulate == 1 and not spec.placement.gradient_as_bucket_view:
         return Declared(0, "zero_grad frees them")
     if at.phase in ("validate", "save", "restore"):
         return Declared(None, unknown=f"what is kept in {at.phase} is not declared")
     dtypes = _trainable(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown="which dtypes of a mixed model are trained was not counted")
-    return _placed(spec.placement.gradients, _product(dtypes, 1, spec))
+    fullest = _fullest(spec, inventory, trained=True)
+    return _placed(spec.placement.gradients, _product(dtypes, 1, spec, key="gradients", fullest=fullest))
 
 
 def _optimizer_state(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
@@ -156,12 +176,16 @@ def _optimizer_state(spec: Spec, inventory: Inventory, at: Situation) -> Declare
     dtypes = _trainable(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown="which dtypes of a mixed model are trained was not counted")
-    tensors = _trainable_tensors(inventory)
+    if spec.placement.master_weights:
+        dtypes = {"float32": sum(dtypes.values())}  # the optimizer works on the fp32 copies
+    tensors, counters = _trainable_tensors(inventory), 0
     if _counters_on_device(spec, at) and rule.counters:
         if tensors is None:
             return Declared(None, unknown="how many tensors are trained was not counted, each has a counter")
-        return _placed(spec.placement.optimizer, _product(dtypes, rule.copies, spec, rule.counters * tensors))
-    return _placed(spec.placement.optimizer, _product(dtypes, rule.copies, spec))
+        counters = rule.counters * tensors
+    fullest = _fullest(spec, inventory, trained=True)
+    row = _product(dtypes, rule.copies, spec, counters, key="optimizer_state", fullest=fullest)
+    return _placed(spec.placement.optimizer, row)
 
 
 def counter_note(spec: Spec, inventory: Inventory | None, device: str) -> str | None:
@@ -237,8 +261,25 @@ def _counters_on_device(spec: Spec, at: Situation) -> bool:
     return at.device == "cpu" or optimizer.implementation == "fused" or asked
 
 
-def _product(dtypes: Mapping[str, int], copies: int, spec: Spec, counters: int = 0) -> Declared:
-    """``copies`` of the elements in their dtypes, divided over the ranks when they are sharded."""
+def _fullest(spec: Spec, inventory: Inventory, *, trained: bool = False) -> int | None:
+    """Elements of the fullest rank, padded rows included, where they were counted for this placement."""
+    if inventory.ranks != spec.placement.ranks:
+        return None
+    if trained and inventory.trainable_parameters != inventory.unique_parameters:
+        return None
+    return inventory.rank_parameters
+
+
+def _product(
+    dtypes: Mapping[str, int],
+    copies: int,
+    spec: Spec,
+    counters: int = 0,
+    *,
+    key: str,
+    fullest: int | None = None,
+) -> Declared:
+    """``copies`` of the elements in their dtypes, divided as the placement divides the row ``key``."""
     unknown = [name for name in dtypes if name not in ITEM_BYTES]
     if unknown:
         return Declared(None, unknown=f"bytes of one {unknown[0]} element are not known")
@@ -246,19 +287,13 @@ def _product(dtypes: Mapping[str, int], copies: int, spec: Spec, counters: int =
         return Declared(COUNTER_BYTES * counters, "no state")
     size = sum(elements * ITEM_BYTES[name] * copies for name, elements in dtypes.items())
     terms = [f"{elements:,} x {ITEM_BYTES[name] * copies} B" for name, elements in dtypes.items()]
-    if spec.placement.strategy == "fsdp2" and spec.placement.ranks > 1:
-        return _sharded(size, terms, spec.placement.ranks, counters)
-    if counters:
-        terms.append(f"{counters:,} x {COUNTER_BYTES} B")
-    return Declared(size + COUNTER_BYTES * counters, " + ".join(terms))
-
-
-def _sharded(size: int, terms: list[str], ranks: int, counters: int) -> Declared:
-    if size % ranks:
-        return Declared(None, unknown=f"{size:,} B over {ranks} ranks: padding goes by tensor shape")
-    text = " + ".join(terms) + f" / {ranks}"
-    tail = f" + {counters:,} x {COUNTER_BYTES} B" if counters else ""
-    return Declared(size // ranks + COUNTER_BYTES * counters, text + tail)
+    itemsize = ITEM_BYTES[next(iter(dtypes))] * copies if len(dtypes) == 1 else None
+    found = declared_ranks.divided(spec.placement, key, size, " + ".join(terms), itemsize, fullest)
+    if found.bytes is None or not counters:
+        return Declared(found.bytes, found.text, found.unknown)
+    return Declared(
+        found.bytes + COUNTER_BYTES * counters, f"{found.text} + {counters:,} x {COUNTER_BYTES} B"
+    )
 
 
 def _placed(where: str, row: Declared) -> Declared:

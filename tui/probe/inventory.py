@@ -44,6 +44,7 @@ def take(
         **_entries(model, found, unknown),
         **_packed_sizes(parameters),
         **ranks.shares(parameters, placement or {}, unknown),
+        **ranks.gathered(model, placement or {}, unknown),
         "active_parameters": experts.active(found, routed, unknown),
         "dtypes": _dtypes(parameters),
         "groups": grouped(model, found, groups or {}),

@@ -55,6 +55,10 @@ class Inventory:
     rank_bytes: int | None = None
     rank_padding: int | None = None
     """Elements that all ranks together hold beyond the model's, because rows do not divide evenly."""
+    rank_gathered_bytes: int | None = None
+    """Most bytes of whole weights at once where a strategy gathers them: neighbouring groups and the root's."""
+    rank_group_bytes: int | None = None
+    """Of the largest group that is gathered together."""
     packed_parameters: int | None = None
     """Logical elements that are stored in low-bit form; 0: none."""
     packed_payload_bytes: int | None = None

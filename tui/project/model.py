@@ -104,9 +104,27 @@ class PlacementSpec:
     """Where each component lives and how it is divided."""
 
     ranks: int = 1
+    """Devices that each train micro-batches of their own."""
     strategy: str = "none"
-    """none | ddp | fsdp2."""
+    """none | ddp | zero1 | zero2 | zero3 | fsdp2: how the ranks divide the model."""
     shard_each: tuple[str, ...] = ()
+    """Classes of modules whose weights are gathered together; what belongs to none is the root's."""
+    gradient_as_bucket_view: bool = False
+    """Of ddp and zero1: gradients are views of the reduction buckets, not beside them."""
+    reshard_after_forward: bool = True
+    """Of fsdp2 and zero3: gathered weights leave after the forward and come again for the backward."""
+    param_dtype: str | None = None
+    """Of fsdp2: fp32 | bf16 | fp16, in which weights are gathered; None: as they are stored."""
+    reduce_dtype: str | None = None
+    """Of fsdp2: fp32 | bf16 | fp16, in which gradients are reduced; None: as they are made."""
+    reduce_bucket: int | None = None
+    """Of zero2 and zero3: elements that are reduced at once; None: not said."""
+    master_weights: bool = False
+    """Of zero1 to zero3 in bf16 or fp16: the library keeps fp32 weights, and the optimizer's state is fp32."""
+    tensor_parallel: int = 1
+    """Devices that divide every layer; ranks are counted without them, here and below."""
+    pipeline_parallel: int = 1
+    """Stages of devices that each hold a part of the layers."""
     weights: str = "device"
     """device | host-pinned | host | disk, here and below."""
     gradients: str = "device"

@@ -12,6 +12,7 @@ from tui import units
 from tui.errors import ProjectError
 from tui.probe.protocol import PHASES, REQUESTED_ROWS, SETTINGS
 from tui.project.aliases import ALIASES
+from tui.project.check_placement import STRATEGIES, check_placement
 from tui.project.check_workload import check_workload
 from tui.project.decode import Rules, closest, hints_of, names
 from tui.project.keys import Place, join, quote
@@ -31,7 +32,9 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "workload.batch.remainder": ("drop", "pad", "keep"),
     "workload.batch.weight_by": ("micro-batch", "tokens"),
     "workload.optimizer.implementation": ("default", "foreach", "fused", "loop"),
-    "placement.strategy": ("none", "ddp", "fsdp2"),
+    "placement.strategy": STRATEGIES,
+    "placement.param_dtype": ("fp32", "bf16", "fp16"),
+    "placement.reduce_dtype": ("fp32", "bf16", "fp16"),
     "placement.weights": RESIDENCE,
     "placement.gradients": RESIDENCE,
     "placement.optimizer": RESIDENCE,
@@ -52,6 +55,9 @@ AT_LEAST_ONE = (
     "workload.batch.dataset",
     "workload.scheduler.steps",
     "placement.ranks",
+    "placement.reduce_bucket",
+    "placement.tensor_parallel",
+    "placement.pipeline_parallel",
     "precision.seeds",
     "precision.steps",
     "quality.batches",
@@ -123,6 +129,7 @@ def check_spec(spec: Spec, place: Place) -> None:
     if spec.workload.batch.length is not None:
         _check_length(spec.workload.batch.length, place)
     check_workload(spec, place, FAMILIES)
+    check_placement(spec, place)
     _check_compare(spec.precision.compare, place)
     _check_budget(spec.budget, place)
 

@@ -11,6 +11,7 @@ import torch
 from children import two_ranks
 from torch import nn
 
+from tui.probe import ranks
 from tui.probe.faults import TaskError
 from tui.probe.labels import Labelled
 from tui.probe.predict.buckets import assignment
@@ -83,6 +84,17 @@ class Predicted:
         found = [Registration(*one) for one in registered]
         return Labelled(self.record, told, found, self.recorder.births, 1)
 
+    def most(self, row, phase, iteration=2):
+        """The most bytes of one row within a phase."""
+        level = highest = 0
+        bounds = next(
+            one for one in self.labelled.intervals if (one.phase, one.iteration) == (phase, iteration)
+        )
+        for place, (_, index, change) in enumerate(self.record.events[: bounds.last]):
+            level += change * (self.labelled.rows[index] == row)
+            highest = max(highest, level) if place >= bounds.first else level
+        return highest
+
     def rows(self, phase, iteration=2):
         """The rows at the peak of a phase."""
         interval = next(
@@ -131,12 +143,12 @@ def test_the_backward_of_two_real_ranks_with_reduction_buckets_is_predicted_to_a
         assert 0 <= peaks[phase] - found[phase] < 1024, phase  # small ones that threads of gloo free unseen
 
 
-@pytest.mark.parametrize("ranks", [2, 8, 256])
-def test_the_fullest_rank_holds_its_padded_rows_of_everything(ranks):
+@pytest.mark.parametrize("count", [2, 8, 256])
+def test_the_fullest_rank_holds_its_padded_rows_of_everything(count):
     shard = 0
     for one in two_ranks.Net().parameters():
-        shard += 4 * -(-one.shape[0] // ranks) * (one.numel() // one.shape[0])
-    found = predicted(ranks).rows("step")
+        shard += 4 * -(-one.shape[0] // count) * (one.numel() // one.shape[0])
+    found = predicted(count).rows("step")
     assert found["weights"] == found["gradients"] == shard
     assert found["optimizer_state"] >= 2 * shard
 
@@ -146,6 +158,13 @@ def test_gathered_weights_are_a_row_of_their_own_and_leave_before_the_step():
     block = 4 * sum(one.numel() for one in two_ranks.Block().parameters())
     assert found.rows("backward")["unsharded_weights"] >= 2 * block  # the one at work and the next one
     assert "unsharded_weights" not in found.rows("step")
+
+
+def test_what_a_count_says_is_gathered_at_once_is_what_the_trace_gathers():
+    placed = {"ranks": 8, "strategy": "fsdp2", "shard_each": ["Block"]}
+    found = ranks.gathered(two_ranks.Net(), placed, {})
+    assert predicted(8).most("unsharded_weights", "backward") == found["rank_gathered_bytes"]
+    assert predicted(8).most("reduction_buckets", "backward") == found["rank_group_bytes"]
 
 
 def test_gathered_weights_do_not_shrink_with_the_ranks_and_grow_where_rows_are_padded():

@@ -101,7 +101,12 @@ def _extra(spec: Spec, task: str) -> dict[str, Any]:
     extra: dict[str, Any] = {"scheduler": None if scheduler is None else dataclasses.asdict(scheduler)}
     if task == "inventory":
         placement = spec.placement
-        extra["placement"] = {"ranks": placement.ranks, "strategy": placement.strategy}
+        extra["placement"] = {
+            "ranks": placement.ranks,
+            "strategy": placement.strategy,
+            "shard_each": list(placement.shard_each),
+            "reshard_after_forward": placement.reshard_after_forward,
+        }
         extra["backward"] = True
     elif (kept := placing.kept_on_host(spec.placement)) is not None:
         extra["placement"] = kept
@@ -130,14 +135,16 @@ def environment(context: Context, outcomes: Sequence[Outcome]) -> tuple[str, Env
     return "e-" + hashlib.sha256(text.encode()).hexdigest()[:6], entry
 
 
-def keep(context: Context, outcomes: Sequence[Outcome], id: str, kind: str, result: Any) -> None:
-    """Save ``result`` as ``measured.KIND.ID`` together with its environment's entry.
+def keep(
+    context: Context, outcomes: Sequence[Outcome], id: str, kind: str, result: Any, **more: dict[str, Any]
+) -> None:
+    """Save ``result`` as ``measured.KIND.ID`` together with its environment's entry, and ``more`` tables.
 
     Raises:
         SaveError: the project could not be written; the sentence says where the result is kept.
     """
     key, entry = environment(context, outcomes)
-    tables: dict[str, Any] = {kind: {id: result}}
+    tables: dict[str, Any] = {kind: {id: result}, **more}
     if entry is not None:
         tables["environment"] = {key: entry}
     found = Measured(**tables)
