@@ -9,13 +9,16 @@ from hypothesis import strategies as st
 
 from tui.budget.timeline import (
     alive,
+    anchors,
     by_module,
     by_row,
     levels,
+    moved,
     peak,
     phase_at,
     phase_peak,
     series,
+    shared_phases,
     top,
 )
 from tui.errors import RunError
@@ -192,3 +195,30 @@ def test_it_lies_beside_the_journal(tmp_path, monkeypatch):
     monkeypatch.setenv("PEAKMARK_STATE", str(tmp_path))
     wanted = tmp_path / "runs" / "m-1.timeline.json"
     assert path_of("runs/m-1.jsonl") == path_of("runs/m-1.timeline.json") == wanted
+
+
+def bare(*phases: Phase) -> Timeline:
+    return Timeline(phases, phases[-1].last, ())
+
+
+def test_an_instant_of_a_phase_is_the_same_share_of_that_phase_elsewhere():
+    one = bare(Phase("forward", 0, 0, 100), Phase("backward", 0, 100, 120), Phase("step", None, 120, 130))
+    other = bare(Phase("forward", 0, 2, 12), Phase("backward", 0, 12, 52), Phase("step", None, 52, 57))
+    between = anchors(one, other)
+    assert between == [(0, 0), (0, 2), (100, 12), (120, 52), (130, 57)]
+    assert [moved(place, between) for place in (50, 100, 110, 120, 125, 130)] == [7, 12, 32, 52, 54, 57]
+    back = anchors(other, one)
+    assert [moved(place, back) for place in (7, 12, 32, 52)] == [50, 100, 110, 120]
+
+
+def test_phases_of_one_timeline_alone_are_no_anchors():
+    one = bare(Phase("forward", 0, 0, 4), Phase("backward", 0, 4, 8), Phase("step", None, 8, 9))
+    other = bare(Phase("forward", 0, 0, 2), Phase("step", None, 2, 3))
+    assert [mine.name for mine, _ in shared_phases(one, other)] == ["forward", "step"]
+    assert anchors(one, other) == [(0, 0), (4, 2), (8, 2), (9, 3)]
+
+
+def test_timelines_without_a_phase_in_common_are_laid_over_one_another_whole():
+    assert [
+        moved(place, anchors(bare(Phase("a", 0, 0, 10)), bare(Phase("b", 0, 0, 5)))) for place in (0, 4, 10)
+    ] == [0, 2, 5]

@@ -54,6 +54,8 @@ class FakeSource:
     tree: Any = None
     line: Any = None
     """The timeline of every probe; None: it is gone."""
+    lines: dict[str, Any] = field(default_factory=dict)
+    """Other timelines, by name."""
     log: Any = None
     """What the child has printed so far; None: no log."""
     options: list[tuple[str, ...]] = field(default_factory=list)
@@ -156,12 +158,17 @@ class FakeSource:
         return self.tree
 
     def timeline(self, name: str) -> Any:
+        if name in self.lines:
+            return self.lines[name]
         if self.line is None:
             raise RunError("the timeline of this measurement is not on this machine any more")
         return self.line
 
     def search_plan(self, project: Any) -> Sequence[str]:
         return told(project)
+
+    def gpus(self) -> Sequence[tuple[str, str]]:
+        return [("H100 80GB HBM3", "H100 80GB HBM3   79.647 GiB   9.0"), ("L4", "L4   22.494 GiB   8.9")]
 
     def output(self, journal: str, stamp: object) -> Any:
         if self.log is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tui.project import measured as m
 from tui.project import model as s
+from tui.project.prediction import PredictedPeak, Prediction
 
 SPEC = "sha256:4be1c0ffee00"
 AT = datetime(2026, 12, 1, 14, 12, 3, tzinfo=UTC)
@@ -191,6 +192,61 @@ def cuda_probe(micro: int = 8, **changes: object) -> m.Probe:
         journal=f"runs/{PROBE}.jsonl",
     )
     return replace(probe, **changes)
+
+
+PREDICTION = "f-20261201T140500-7b"
+
+
+def cuda_prediction(**changes: object) -> Prediction:
+    """What was predicted of the probe of 8 before it: exact, but for the history of the cache."""
+    probe = cuda_probe()
+    cached = 10_485_760
+    phases = {
+        name: PredictedPeak(
+            peak.requested_bytes,
+            peak.allocated_bytes,
+            peak.reserved_bytes - cached,
+            peak.rows,
+            peak.operator,
+            peak.module,
+            peak.micro_batch,
+        )
+        for name, peak in probe.phases.items()
+    }
+    made = Prediction(
+        at=AT.replace(minute=5),
+        spec=SPEC,
+        precision="bf16-autocast",
+        micro_batch=8,
+        accumulate=4,
+        length=1024,
+        torch="2.13.0+cpu",
+        semantics="cuda",
+        target="NVIDIA H100 80GB HBM3",
+        target_total_bytes=85_520_809_984,
+        worst_phase="backward",
+        phases=phases,
+        context_low_bytes=560 * MIB,
+        context_high_bytes=690 * MIB,
+        context_from="published figures of CUDA 12 on capability 9.0",
+        assumptions=(
+            "attention kernel: flash (bf16, causal, no mask), 12 times",
+            "optimizer: AdamW foreach, as the spec says",
+        ),
+        answered=("1.0 to workload.py:57 in loss, 3 times",),
+        not_covered=("cuDNN convolution workspaces: none in this model",),
+        outcome="fits",
+        timeline=f"runs/{PREDICTION}.timeline.json",
+        journal=f"runs/{PREDICTION}.jsonl",
+        seconds=6.4,
+    )
+    return replace(made, **changes)
+
+
+def predicted(project: SampleProject, made: Prediction | None = None) -> SampleProject:
+    """``project`` with a prediction."""
+    found = {PREDICTION: made or cuda_prediction()}
+    return replace(project, measured=replace(project.measured, prediction=found))
 
 
 def out_of_memory(micro: int = 48) -> m.Probe:

@@ -145,14 +145,14 @@ def test_a_batch_over_the_budget_says_what_is_missing():
 
 
 def test_a_starred_difference_is_more_than_a_mebibyte_and_a_percent():
-    from tui.app.views.ledger import _starred
+    from tui.app.views.ledger_cells import starred
 
     def row(predicted: int, measured: int) -> LedgerRow:
         return LedgerRow("cached", "cached", "row", None, "", predicted, measured, "", "")
 
-    assert _starred(row(100 * 2**20, 102 * 2**20))
-    assert not _starred(row(2**20, 2 * 2**20))
-    assert not _starred(row(1000 * 2**20, 1005 * 2**20))
+    assert starred(row(100 * 2**20, 102 * 2**20))
+    assert not starred(row(2**20, 2 * 2**20))
+    assert not starred(row(1000 * 2**20, 1005 * 2**20))
 
 
 def test_an_unknown_figure_gives_its_reason():

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app import sample
+from app import sample, test_app_laid_over
 from app.fakes import FakeSource, probe_events
 from app.test_app_modules import counted, gpt2
+from app.test_app_predict import unmeasured
 from app.test_app_probe_screen import read
 from app.test_app_probe_screen import source as with_timeline
 from tui.app.app import PeakmarkApp
@@ -87,3 +88,41 @@ def test_a_pane_of_the_probe(snap_compare, pane, theme, size):
 def test_theme(snap_compare, theme):
     app = PeakmarkApp(Path("h100.toml"), FakeSource(sample.cuda()), theme_name=theme)
     assert snap_compare(app, terminal_size=(80, 24), press=["3", "j"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "theme", "size"),
+    [
+        (["3"], "dark", (80, 24)),
+        (["3"], "light", (120, 40)),
+        (["3", "d"], "dark", (80, 24)),
+        (["3", "d", "enter"], "contrast", (80, 24)),
+    ],
+    ids=["ledger-small", "ledger-light", "assumptions", "gpus"],
+)
+def test_a_prediction_without_a_measurement(snap_compare, keys, theme, size):
+    app = PeakmarkApp(Path("h100.toml"), FakeSource(unmeasured()), theme_name=theme)
+    assert snap_compare(app, terminal_size=size, press=keys)
+
+
+@pytest.mark.parametrize(
+    ("pane", "measured", "theme", "size"),
+    [
+        ("timeline", True, "dark", (80, 24)),
+        ("timeline", True, "light", (120, 40)),
+        ("timeline", False, "ansi", (80, 24)),
+        ("alive", True, "dark", (80, 24)),
+    ],
+    ids=["over-small", "over-light", "alone-ansi", "alive"],
+)
+def test_a_predicted_timeline(snap_compare, pane, measured, theme, size):
+    world = test_app_laid_over.world(300 * 2**20, measured)
+    app = PeakmarkApp(Path("h100.toml"), world, theme_name=theme)
+
+    async def browse(pilot):
+        await pilot.press("4", *["tab"] * (1 + ("timeline", "alive").index(pane)))
+        await test_app_laid_over.read(app, pilot)
+        await pilot.press(*["p"] * measured)
+        await test_app_laid_over.read(app, pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=browse)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui.project.timeline import Phase, Storage, Timeline
 
 BLOCKS, MICRO = 12, 4
@@ -96,6 +98,27 @@ def decoder() -> Timeline:
     rec.drop(*gradients.values())
     phases.append(Phase("step", None, first, rec.event + 1))
     return Timeline(tuple(phases), rec.event + 1, tuple(Storage(*row) for row in rec.rows))
+
+
+def predicted(extra: int = 0) -> Timeline:
+    """The decoder as predicted: no scratch of attention, so fewer events; ``extra`` bytes more of logits."""
+    timeline = decoder()
+    kept = [one for one in timeline.storages if one.row != "operator_scratch"]
+    gone = {at for one in timeline.storages if one.row == "operator_scratch" for at in (one.born, one.died)}
+    place = {event: event - sum(1 for at in gone if at <= event) for event in range(-1, timeline.events + 1)}
+    storages = [
+        replace(
+            one,
+            born=place[one.born],
+            died=None if one.died is None else place[one.died],
+            bytes=one.bytes + (extra if one.operator == "_log_softmax" else 0),
+        )
+        for one in kept
+    ]
+    phases = tuple(
+        replace(one, first=place[one.first - 1] + 1, last=place[one.last - 1] + 1) for one in timeline.phases
+    )
+    return Timeline(phases, timeline.events - len(gone), tuple(storages))
 
 
 def large(count: int) -> Timeline:

@@ -200,31 +200,32 @@ def _mostly(rows: dict[str, int]) -> str:
 def _first(forest: tuple[Node, ...]) -> frozenset[tuple[str, ...]]:
     """The largest modules that hold modules are open, as far as there is room for them."""
     opened: set[tuple[str, ...]] = set()
-    folded = [(one, (_key(one),)) for one in forest]
+    folded = [(one, (key_of(one),)) for one in forest]
     count = len(forest)
     while folded:
         node, path = folded.pop(max(range(len(folded)), key=lambda at: folded[at][0].bytes))
         if any(one.inner for one in node.inner) and count + len(node.inner) <= _OPEN_FIRST:
             opened.add(path)
             count += len(node.inner)
-            folded += [(one, (*path, _key(one))) for one in node.inner]
+            folded += [(one, (*path, key_of(one))) for one in node.inner]
     return frozenset(opened)
 
 
-def _key(node: Node) -> str:
+def key_of(node: Node) -> str:
+    """What tells a line from the others of its level."""
     return f"{node.label} {node.what}" if not node.inner else node.label
 
 
 def walked(made: Alive) -> Alive:
     """The table with its lines made anew."""
     shown: list[Item] = []
-    left = [Item(one, (_key(one),), 0) for one in reversed(_sorted(made, made.forests[made.view]))]
+    left = [Item(one, (key_of(one),), 0) for one in reversed(_sorted(made, made.forests[made.view]))]
     while left:
         item = left.pop()
         shown.append(item)
         if item.path in made.open:
             inner = reversed(_sorted(made, item.node.inner))
-            left += [Item(one, (*item.path, _key(one)), item.depth + 1) for one in inner]
+            left += [Item(one, (*item.path, key_of(one)), item.depth + 1) for one in inner]
     return replace(made, shown=tuple(shown))
 
 
@@ -301,10 +302,10 @@ def found(made: Alive, wanted: str, row: int, by: int = 1) -> tuple[Alive, int] 
 
 def _everything(nodes: tuple[Node, ...]) -> frozenset[tuple[str, ...]]:
     opened: set[tuple[str, ...]] = set()
-    left = [(one, (_key(one),)) for one in nodes]
+    left = [(one, (key_of(one),)) for one in nodes]
     while left:
         node, path = left.pop()
         if node.inner:
             opened.add(path)
-            left += [(one, (*path, _key(one))) for one in node.inner]
+            left += [(one, (*path, key_of(one))) for one in node.inner]
     return frozenset(opened)

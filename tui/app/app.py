@@ -22,6 +22,7 @@ from tui.app import guard, theme
 from tui.app.help import QUESTIONS, help_lines
 from tui.app.page import STEPS, Cursor, Scene
 from tui.app.running import RunningApp
+from tui.app.screens.ledger import LedgerScreen
 from tui.app.screens.overlay import Overlay
 from tui.app.screens.page import PageScreen
 from tui.app.screens.spec import SpecScreen
@@ -32,7 +33,7 @@ from tui.errors import PeakmarkError, UsageError
 
 
 def _screen(step: str) -> Any:
-    own = {"spec": SpecScreen, "probe": _probe}
+    own = {"spec": SpecScreen, "ledger": LedgerScreen, "probe": _probe}
     return own.get(step, lambda: StepScreen(step))
 
 
@@ -87,6 +88,7 @@ class PeakmarkApp(RunningApp):
             for n, step in enumerate(STEPS, 1)
         ),
         Binding("r", "run", "Run this step", id="run.start", show=False),
+        Binding("p", "predict", "Predict", id="run.predict", show=False),
         Binding("x", "stop", "Stop the run", id="run.stop", show=False),
         Binding("b", "exact", "Exact bytes", id="show.bytes", show=False),
         Binding("e", "edit", "Edit the file", id="file.edit", show=False),
@@ -186,6 +188,8 @@ class PeakmarkApp(RunningApp):
             message=self.message,
             found=self.source.describe(self.found) if self.found is not None else "",
             preview=self._markdown() if preview else (),
+            gpu=self.gpu,
+            refused=self.refused[1] if self.refused and self.refused[0] == self._fingerprint else "",
         )
 
     def _markdown(self) -> tuple[str, ...]:
@@ -293,6 +297,26 @@ class PeakmarkApp(RunningApp):
             self.hush()
             self.reload()
 
+    @property
+    def exact(self) -> bool:
+        """Whether bytes are shown with every digit."""
+        return self._exact
+
+    def ask_snapshot(self) -> None:
+        """Ask for the path of a memory snapshot, and open it."""
+        from tui.app.screens.ask import Ask, completed
+
+        said = ["A file that torch.cuda.memory._dump_snapshot wrote. Nothing of it is run."]
+        ask = Ask("Open a memory snapshot", said, complete=completed, ascii_only=self.ascii_only)
+        self.push_screen(ask, lambda typed: self.open_snapshot(Path(typed).expanduser()) if typed else None)
+
+    def open_snapshot(self, path: Path) -> None:
+        """Look at a memory snapshot; Esc goes back to where it was opened."""
+        from tui.app.screens.snapshot import SnapshotScreen
+
+        self.hush()
+        self.push_screen(SnapshotScreen(path))
+
     def action_exact(self) -> None:
         """Show exact bytes, or GiB again."""
         self._exact = not self._exact
@@ -342,7 +366,10 @@ class PeakmarkApp(RunningApp):
             )
         yield SystemCommand("Run this step", "r", self.action_run)
         if self.project is not None:
+            yield SystemCommand("Predict", "p: what the batch of the project will take", self.predict)
+            yield SystemCommand("GPU to predict for", "choose one of the table", self.choose_gpu)
             yield SystemCommand("Search the largest batch", "s on the Probe screen", self.ask_search)
+        yield SystemCommand("Open a memory snapshot", "of torch.cuda.memory, by its path", self.ask_snapshot)
         yield SystemCommand("Stop the run", "x", self.action_stop)
         yield SystemCommand("Exact bytes", "b: bytes with every digit, or GiB", self.action_exact)
         yield SystemCommand("Edit the project file", "e: in your editor", self.action_edit)

@@ -34,8 +34,17 @@ class Placed:
     slots: tuple[tuple[int, Slot], ...] = ()
 
 
-def place(page: Page, scene: Scene, step: str, width: int, height: int, cursor: Cursor) -> Placed:
-    """Lay ``page`` out for a terminal of ``width`` x ``height`` cells."""
+def place(
+    page: Page,
+    scene: Scene,
+    step: str,
+    width: int,
+    height: int,
+    cursor: Cursor,
+    *,
+    head: tuple[Text, Text] | None = None,
+) -> Placed:
+    """Lay ``page`` out for a terminal of ``width`` x ``height`` cells; ``head`` stands in place of the steps."""
     if width < LEAST[0] or height < LEAST[1]:
         return Placed(too_small(width, height), cursor)
     picks = [row for section in page.sections for row in section.rows if row.pick]
@@ -47,7 +56,7 @@ def place(page: Page, scene: Scene, step: str, width: int, height: int, cursor: 
     body = _arrange(page.sections, height - _ABOVE - _BELOW, width, picked)
     if page.typing and any(row is picked for row in body[free - _ABOVE :]):  # never over what is typed
         body = _arrange(page.sections, free - _ABOVE, width, picked)
-    lines = [*strip(scene, step, width), _answer(page, scene, width)]
+    lines = [*(head or strip(scene, step, width)), _answer(page, scene, width)]
     lines += [cut(row.line, width) for row in body]
     lines += [line("")] * (height - _BELOW - len(lines))
     lines = [*lines[:free], *below, footer(page.keys, width, typing=page.typing)]

@@ -141,6 +141,8 @@ class Live:
     """Outcome of each step that ended."""
     checks: dict[str, protocol.CheckDone] = field(default_factory=dict)
     """Every check of the step, from all its children."""
+    said: str = ""
+    """What the last step that ended well said of its result."""
     failure: str = ""
     """The sentence of the last thing that went wrong."""
     code: int | None = None
@@ -199,6 +201,7 @@ def _step_ended(live: Live, event: protocol.StepEnded) -> None:
     live.outcomes[event.step] = event.outcome
     if event.code and event.text:
         live.failure = event.text
+    live.said = "" if event.code else event.text
 
 
 def _run_ended(live: Live, event: protocol.RunEnded) -> None:

@@ -60,6 +60,10 @@ class Scene:
     """Spec: what is typed and counted just now, a ``tui.app.editing.FormState``."""
     tree: Any = None
     """Spec: the module tree that is open, a ``tui.app.tree.Tree``, or a sentence on why there is none."""
+    gpu: str = ""
+    """The GPU that ``p`` predicts for; "": as the project says."""
+    refused: str = ""
+    """Why the spec as it is now could not be predicted."""
     probe: Any = None
     """Probe: what was read from files and its cursors, a ``tui.app.probe_state.ProbeState``."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tui.app.alive import Alive
     from tui.app.course import Course, Moment
+    from tui.app.forecast import Forecast
     from tui.app.line_edit import LineEdit
     from tui.app.output import Output
 
@@ -36,6 +37,19 @@ class ProbeState:
     """Readings say what they mean instead of where they were read."""
     search: LineEdit | None = None
     """What is typed into the search of the table."""
+    alone: bool = False
+    """The timeline is a predicted one: nothing was measured."""
+    laid: bool = False
+    """Whether the predicted timeline is to lie over the measured one."""
+    predicted: Course | None = None
+    """The timeline that lies over it; None while it is read."""
+    forecast: Forecast | None = None
+    """What is predicted to be alive at the instant of ``alive``; None: not laid over, or being looked up."""
+
+    @property
+    def over(self) -> Course | None:
+        """The predicted timeline, when it is there and is to be shown over the measured one."""
+        return self.predicted if self.laid else None
 
     @property
     def at(self) -> int | None:

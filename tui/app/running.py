@@ -16,7 +16,7 @@ from tui.app.live import Live
 from tui.app.screens.overlay import Overlay
 from tui.app.screens.step import StepScreen
 from tui.app.source import Source
-from tui.app.steps import RUNS, marks_of, screen_of
+from tui.app.steps import PREDICTS, RUNS, marks_of, screen_of
 from tui.errors import PeakmarkError
 from tui.probe import protocol
 
@@ -55,6 +55,10 @@ class RunningApp(App[None]):
         self.message = ""
         self.catching_up = False
         """Whether the project is being read again in a thread."""
+        self.gpu = ""
+        """The GPU that is predicted for, by its name in the table; "": as the project says.  Of this session."""
+        self.refused: tuple[str, str] | None = None
+        """(fingerprint, sentence): the last prediction was refused for that spec."""
         self._put_away = False
         """The user does not want to hear of a run that others started."""
         self._run: Any = None
@@ -178,6 +182,38 @@ class RunningApp(App[None]):
         self.say("starting a run")
         self.run_worker(self._start(RUNS[step], options), group="run", exclusive=True, exit_on_error=False)
 
+    def action_predict(self) -> None:
+        """Predict the batch of the project, on the screens that show a prediction."""
+        screen = self.step_screen
+        if self.project is not None and screen is not None and screen.step in PREDICTS:
+            self.predict()
+
+    def predict(self, micro: int | None = None) -> None:
+        """Start a prediction.
+
+        Args:
+            micro: of another micro-batch than the project's; None: of its own.
+        """
+        other = micro is not None and micro != self.project.spec.workload.batch.micro
+        options = ("--batch", str(micro)) if other else ()
+        self.refused = None
+        self.run_step("predict", (*options, *(("--gpu", self.gpu) if self.gpu else ())))
+
+    def choose_gpu(self) -> None:
+        """Choose the GPU that predictions are for from now on, in this session."""
+        from tui.app.screens.chooser import Chooser
+
+        choices = [("", "as the project and this machine say"), *self.source.gpus()]
+        title = "Predict for which GPU?"
+        chooser = Chooser(title, choices, self.gpu, ascii_only=self.ascii_only)
+        self.push_screen(chooser, self._answer_gpu)
+
+    def _answer_gpu(self, name: str | None) -> None:
+        if name is None:
+            return
+        self.gpu = name
+        self.say(f"p predicts for {name or 'what the project and this machine say'}, until the app is left")
+
     def ask_search(self) -> None:
         """Ask whether to search the largest batch that fits, saying what that runs and for how long."""
         if self.going_on is not None:
@@ -253,6 +289,7 @@ class RunningApp(App[None]):
         self._run = run
         self._clock(True)
         self.changed()
+        self.refused = None
         failure = ""
         try:
             async with aclosing(self.source.follow(run)) as events:
@@ -265,6 +302,10 @@ class RunningApp(App[None]):
             self._clock(False)
             self.live = self._run = None
         self.message = failure or (live.failure if live.code else "")
+        if live.code and live.step == "predict" and live.outcomes.get("predict") != "cancelled":
+            self.refused = (self.source.fingerprint(self.project), live.failure)
+        elif not self.message and live.step == "predict":
+            self.message = live.said
         await self.catch_up()
 
     async def _go_along(self, event: Any) -> None:

@@ -122,6 +122,14 @@ class Source(Protocol):
         """What a search for the largest batch would do, in sentences."""
         ...
 
+    def gpus(self) -> Sequence[tuple[str, str]]:
+        """(name, line for people) of every GPU that can be predicted for."""
+        ...
+
+    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+        """What a memory snapshot says of the instant ``at``; a PeakmarkError when it cannot be read."""
+        ...
+
     def output(self, journal: str, stamp: object) -> Any:
         """The end of the log beside a journal, None when it is as it was at ``stamp``; a RunError when it is gone.
 
@@ -284,3 +292,21 @@ class World:
 
         path = (state_folder() / journal).with_suffix(".log")
         return None if stamp is not None and stamp_of(path) == stamp else read(path)
+
+    def gpus(self) -> Sequence[tuple[str, str]]:
+        from tui import units
+        from tui.budget import gpus
+
+        return [
+            (
+                one.name,
+                f"{one.name.removeprefix('NVIDIA '):<32} {units.gib(one.total_bytes):>8} GiB   "
+                + (f"capability {one.capability[0]}.{one.capability[1]}" if one.capability else ""),
+            )
+            for one in gpus.table()
+        ]
+
+    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+        from tui.engine.snapshots import load
+
+        return await load(path, at=at, settings=settings)

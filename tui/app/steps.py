@@ -6,6 +6,7 @@ from typing import Any
 
 from tui.app.choose import latest, operating_of, probe_of
 from tui.app.live import Live
+from tui.app.predicted import prediction_for
 from tui.budget.choose import ledger_probe
 
 RUNS = {
@@ -16,10 +17,14 @@ RUNS = {
     "precision": ("precision",),
     "report": ("report",),
     "restore": ("restore",),
+    "predict": ("predict",),
 }
-"""Steps of a run that ``r`` starts, by the screen, and by the Report's restore pane."""
+"""Steps of a run that ``r`` starts, by the screen, and by the Report's restore pane; and what ``p`` starts."""
 
-SCREEN_OF = {"params": "spec", "restore": "report"}
+PREDICTS = ("spec", "ledger", "probe")
+"""The screens on which ``p`` predicts."""
+
+SCREEN_OF = {"params": "spec", "restore": "report", "predict": "ledger"}
 """The screen of a run's step, where its name is another."""
 
 _GOOD_PROBE = ("fits", "fits-without-reserve", "does-not-fit", "out-of-memory", "unknown")
@@ -45,7 +50,7 @@ def stale_of(project: Any, fingerprint: str, counted: bool = False) -> dict[str,
     made = {
         "spec": None if counted else measured.inventory,
         "verify": _value(latest(measured.verify)),
-        "ledger": _value(ledger_probe(spec, measured)),
+        "ledger": _value(ledger_probe(spec, measured) or prediction_for(spec, measured, None)),
         "probe": _value(probe_of(spec, measured)),
         "precision": _value(latest(measured.precision)),
         "report": operating[1] if operating else None,

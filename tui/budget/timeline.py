@@ -5,7 +5,7 @@ Everything is exact: a sum over storages is the ``requested`` of that instant.  
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +90,46 @@ def peak_in(timeline: Timeline, name: str | None = None) -> tuple[int, int, Phas
 def phase_at(timeline: Timeline, event: int) -> Phase | None:
     """The phase that ``event`` lies in, None between phases."""
     return next((one for one in timeline.phases if one.first <= event < one.last), None)
+
+
+def shared_phases(one: Timeline, other: Timeline) -> list[tuple[Phase, Phase]]:
+    """The phases that both have, by name and micro-batch, in an order that is that of both."""
+    found: list[tuple[Phase, Phase]] = []
+    begin = 0
+    for phase in one.phases:
+        left = other.phases[begin:]
+        names = [(at.name, at.micro) for at in left]
+        if (phase.name, phase.micro) in names:
+            place = names.index((phase.name, phase.micro))
+            found.append((phase, left[place]))
+            begin += place + 1
+    return found
+
+
+def anchors(one: Timeline, other: Timeline) -> list[tuple[int, int]]:
+    """Places (event + 1) of ``one`` and the places of ``other`` that are the same instants, ascending in both.
+
+    They are the beginning, the beginnings and ends of ``shared_phases``, and the end; between two of them
+    the instants of the one are spread evenly over those of the other.
+    """
+    made = [(0, 0)]
+    for mine, yours in shared_phases(one, other):
+        made += [(mine.first, yours.first), (mine.last, yours.last)]
+    made.append((one.events, other.events))
+    kept = made[:1]
+    for mine, yours in made[1:]:
+        if mine >= kept[-1][0] and yours >= kept[-1][1] and (mine, yours) != kept[-1]:
+            kept.append((mine, yours))
+    return kept
+
+
+def moved(place: int, between: Sequence[tuple[int, int]]) -> int:
+    """The place of the second of two timelines at ``place`` of the first; ``between`` is their ``anchors``."""
+    at = max(1, min(bisect_right(between, place, key=lambda one: one[0]), len(between) - 1))
+    (first, left), (last, right) = between[at - 1], between[at]
+    if last == first:
+        return right
+    return left + round((right - left) * (place - first) / (last - first))
 
 
 def series(timeline: Timeline, points: int) -> list[tuple[int, dict[str, int]]]:

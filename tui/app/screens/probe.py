@@ -1,37 +1,27 @@
-"""The Probe screen: a run that is going on, the timeline of a step, what is alive in it, and the batches.
-
-Files are read in threads, and only while a pane that needs them is open.
-"""
+"""The Probe screen: a run that is going on, the timeline of a step, what is alive in it, and the batches."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 
 from tui.app.line_edit import LineEdit
-from tui.app.page import Scene
-from tui.app.probe_state import ProbeState
-from tui.app.quiet import uncollected
-from tui.app.screens.step import StepScreen
-from tui.errors import PeakmarkError
+from tui.app.screens.probe_files import ALIVE, BATCHES, RUN, TIMELINE, ProbeReader
 
 if TYPE_CHECKING:
     from tui.app.alive import Alive
-    from tui.app.course import Course
-
-RUN, TIMELINE, ALIVE, BATCHES = range(4)
 
 
-class ProbeScreen(StepScreen):
+class ProbeScreen(ProbeReader):
     """Four panes, each with the keys that its table or chart needs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "search_batch", "Search the largest batch", id="probe.search", show=False),
         Binding("o", "output", "Output of the child", id="probe.output", show=False),
+        Binding("p", "lay", "Prediction", id="probe.predict", show=False),
         Binding("d", "meanings", "What readings mean", id="probe.meanings", show=False),
         Binding("v", "view", "Other view", id="probe.view", show=False),
         Binding("greater_than_sign", "sort", "Sort the table", id="probe.sort", show=False),
@@ -41,144 +31,8 @@ class ProbeScreen(StepScreen):
     ]
 
     def __init__(self) -> None:
-        super().__init__("probe")
-        self.state = ProbeState()
-        self._timeline_of: object = None
-        """The ``Probe.timeline`` that was read, or is being read."""
-        self._looking = False
-        self._made_for: int | None = None
-        """The instant that the table of what is alive is of, or is made for."""
-        self._log: tuple[object, object] = (None, None)
-        """(journal, stamp) of the log that is shown."""
+        super().__init__()
         self._wanted = ""
-
-    # --- what is shown
-
-    @property
-    def typing(self) -> bool:
-        """Whether keys go into a text."""
-        return self.state.search is not None
-
-    def scene(self) -> Scene:
-        """The app's, with what was read from files as far as it is known."""
-        if self.peakmark.project is not None:
-            self._look()
-        return replace(super().scene(), probe=self.state)
-
-    def _look(self) -> None:
-        """Begin to read what the open pane needs and is not there yet."""
-        if self.state.reading_output:
-            self._look_at_log()
-        elif self.cursor.pane in (TIMELINE, ALIVE):
-            self._look_at_timeline()
-            if self.state.at is not None and not self._looking:
-                self._look_at_instant()
-
-    def _shown(self) -> Any:
-        """The probe that the panes are about; None: nothing was measured."""
-        from tui.app.views.probe import shown_probe
-
-        found = shown_probe(super().scene(), self.cursor)
-        return found[1] if found is not None else None
-
-    def _look_at_timeline(self) -> None:
-        probe = self._shown()
-        if probe is None or self._timeline_of == (name := probe.timeline or probe.at):
-            return
-        self._timeline_of, self._made_for = name, None
-        why = probe.unknown.get("timeline") or "no timeline was kept of this measurement"
-        said = None if probe.timeline else f"{why}: r measures again"
-        self.state = replace(self.state, course=said, event=None, moment=None, alive=None, search=None)
-        if probe.timeline:
-            self.run_worker(self._read_timeline(name), group="timeline", exclusive=True, exit_on_error=False)
-
-    async def _read_timeline(self, name: str) -> None:
-        def make() -> Course:
-            from tui.app.course import course_of
-            from tui.app.views import canvas
-
-            canvas.warm()
-            with uncollected():
-                return course_of(self.peakmark.source.timeline(name))
-
-        try:
-            made: Course | str = await asyncio.to_thread(make)
-        except PeakmarkError as error:
-            made = f"{error.message}: r measures again"
-        if self._timeline_of == name:
-            self.state = replace(self.state, course=made)
-            self.redraw()
-
-    def _look_at_instant(self) -> None:
-        """Look up what is alive at the cursor, one instant at a time: the last one that was asked for counts."""
-        at, state = self.state.at, self.state
-        needed = (
-            state.moment is None or state.moment.event != at
-            if self.cursor.pane == TIMELINE
-            else self._made_for != at
-        )
-        if needed:
-            self._looking = True
-            self.run_worker(self._read_instant(), group="instant", exit_on_error=False)
-
-    async def _read_instant(self) -> None:
-        from tui.app import alive, course
-
-        made, at, pane = self.state.course, self.state.at, self.cursor.pane
-        assert at is not None
-        assert made is not None
-        assert not isinstance(made, str)
-
-        def table() -> Alive:
-            from tui.budget import timeline
-
-            return alive.table(timeline.alive(made.timeline, at), at)
-
-        try:
-            if pane == TIMELINE:
-                moment = await asyncio.to_thread(course.moment, made, at)
-                if self.state.course is made:
-                    self.state = replace(self.state, moment=moment)
-            else:
-                found = await asyncio.to_thread(table)
-                if self.state.course is made:
-                    self._made_for = at
-                    self.state = replace(self.state, alive=found)
-        finally:
-            self._looking = False
-        self.redraw()
-
-    def _look_at_log(self) -> None:
-        live = self.peakmark.live
-        probe = None if live is not None and live.child.journal else self._shown()
-        journal = live.child.journal if probe is None and live is not None else getattr(probe, "journal", "")
-        if not journal:
-            self.state = replace(self.state, output="no measuring process has begun yet")
-            return
-        if self._log[0] != journal:
-            self._log = (journal, None)
-            self.state = replace(self.state, output=None)
-        elif live is None and self.state.output is not None:
-            return  # what is over writes no more
-        if not self._looking:
-            self._looking = True
-            self.run_worker(self._read_log(journal), group="log", exit_on_error=False)
-
-    async def _read_log(self, journal: str) -> None:
-        before = self._log[1]
-        try:
-            found = await asyncio.to_thread(self.peakmark.source.output, journal, before)
-        except PeakmarkError as error:
-            found = error.message
-        finally:
-            self._looking = False
-        if self._log[0] != journal or found is None:
-            return
-        self._log = (journal, getattr(found, "stamp", None))
-        changed = found != self.state.output
-        self.state = replace(self.state, output=found)
-        if changed and self.state.reading_output:
-            self.redraw()
 
     # --- keys
 
@@ -244,6 +98,20 @@ class ProbeScreen(StepScreen):
 
             self.state = replace(self.state, alive=alive.reviewed(here[0]))
             self._show(row=0)
+
+    def action_lay(self) -> None:
+        """Lay the prediction over what was measured, or take it away; predict where there is none."""
+        app = self.peakmark
+        if app.project is None:
+            return
+        probe, found = self._shown(), self.forecast()
+        here = self.cursor.pane in (TIMELINE, ALIVE) and probe is not None
+        if not here or found is None or found.timeline in ("", self._lost):
+            app.predict(probe.micro_batch if probe is not None else None)
+        elif not self.state.reading_output:
+            self.state = replace(self.state, laid=not self.state.laid, forecast=None)
+            self._made_for = None
+            self._show()
 
     def action_sort(self) -> None:
         """Sort the table by the next column."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tui.app.lines import line, wrap
-from tui.app.page import BLANK, Page, Row, Section, answer
+from tui.app.page import BLANK, Page, Row, Scene, Section, answer
+from tui.app.views.predicting import offer
 
 _FOR = {
     "verify": (
@@ -17,7 +18,7 @@ _FOR = {
         "then the budget, the reserve and the verdict. Press r to measure.",
     ),
     "probe": (
-        "not probed: r runs full iterations of the batch in the project",
+        "not probed: r runs full iterations",
         "A probe runs complete training iterations in a process of its own, once for the times and "
         "once for the memory, and saves both. Press r to run one.",
     ),
@@ -34,9 +35,10 @@ _FOR = {
 }
 
 
-def nothing(step: str, width: int) -> Page:
-    """The page of a step for which the project has nothing."""
+def nothing(step: str, width: int, scene: Scene | None = None) -> Page:
+    """The page of a step for which the project has nothing; with ``scene`` a prediction is offered."""
     said, why = _FOR[step]
+    said = f"{said}; {offer(scene)}" if scene is not None else said
     rows = [BLANK, *(Row(line(" " + one)) for one in wrap(why, min(width, 100) - 2))]
     return Page(
         answer(width, "○", "EMPTY", said),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.text import Text
 
 from tui import units
 from tui.app.choose import latest
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
+from tui.app.predicted import prediction_for
+from tui.app.views import assumptions, predicting
 from tui.app.views.budget_bar import budget_bar
 from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
+from tui.app.views.ledger_cells import detail, known, starred, values, where
 from tui.app.views.ledger_columns import Columns, columns_of, heading
 from tui.budget import ledger as budget
 from tui.budget.choose import ledger_probe
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
+from tui.project.measured import PhasePeak
+from tui.project.prediction import PredictedPeak, Prediction
 
 _BADGES = {
     "FITS": ("●", "FITS"),
@@ -36,48 +43,80 @@ _TOTALS = ("device_total", "host_total")
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     """The budget as a bar, the phases, then every row of the ledger."""
     project = scene.project
+    if cursor.pane == 1:
+        return assumptions.page(scene, forecast_of(ledger_of(project, None)), width)
     made = ledger_of(project, cursor.phase)
     scale = scale_of(scene.exact, _largest(made))
     head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
-    if len(made.phases) > 0:
+    if phases_of(made):
         head += [BLANK, Row(_phases(made, width, scale))]
     head += _broken(made, width)
+    if made.probe is None and not predicting.going_on(scene, width):
+        head += predicting.whole(scene, width)
     columns = columns_of(made, width, scale)
     head.append(Row(heading(columns, width, scale)))
     rows = _rows(made, cursor, height - 5 - len(head), columns, width, scale)
     sections = [Section("", (*head, *rows))]
     if height > 30:
         sections.append(Section("beside it", _beside(scene, made, width)))
-    keys = (("Enter", "fold"), ("←→", "phase"), ("b", "bytes"), ("c", "copy"), ("r", "run"))
-    return Page(_answer(scene, made, width), tuple(sections), _told(made, width), keys)
+    keys = (
+        ("Enter", "fold"),
+        ("←→", "phase"),
+        ("p", "predict"),
+        ("d", "assumed"),
+        ("r", "run"),
+        ("b", "bytes"),
+        ("c", "copy"),
+    )
+    shown = predicting.going_on(scene, width) or _answer(scene, made, width)
+    return Page(shown, tuple(sections), _told(made, width), keys)
+
+
+def forecast_of(made: Ledger) -> tuple[str, Prediction] | None:
+    """The prediction whose figures the ledger has."""
+    return (made.prediction_id or "", made.prediction) if made.prediction is not None else None
 
 
 def ledger_of(project: object, phase: str | None) -> Ledger:
     """The ledger that the screen shows: of the spec's batch if measured, in ``phase`` or the worst one."""
     spec, measured = project.spec, project.measured  # type: ignore[attr-defined]
     found = ledger_probe(spec, measured)
-    key = found[0] if found else None
-    known = phase if found and phase in found[1].phases else None
-    return budget.ledger(spec, measured, key, known)
+    told = None if found else prediction_for(spec, measured, None)
+    phases = found[1].phases if found else told[1].phases if told else {}
+    return budget.ledger(spec, measured, found[0] if found else None, phase if phase in phases else None)
 
 
 def _largest(made: Ledger) -> int | None:
     """The largest peak of any phase; without a measurement the largest declared row."""
-    peaks = [peak.requested_bytes for peak in made.phases.values()]
+    peaks = [peak.requested_bytes for peak in _peaks(made).values()]
     declared = [row.declared for row in made.rows if row.key in REQUESTED_ROWS and row.declared]
     return max(peaks or declared, default=None)
 
 
 def phases_of(made: Ledger) -> tuple[str, ...]:
-    """The measured phases in their order."""
-    return tuple(name for name in PHASES if name in made.phases)
+    """The phases in their order: those that were measured, else those that are predicted."""
+    return tuple(name for name in PHASES if name in _peaks(made))
+
+
+def _peaks(made: Ledger) -> Mapping[str, PhasePeak | PredictedPeak]:
+    if made.probe is None and made.prediction is not None:
+        return made.prediction.phases
+    return made.phases
 
 
 def _answer(scene: Scene, made: Ledger, width: int) -> Text:
     verdict = made.verdict
     right = when(made.probe.at) if made.probe and width > 100 else ""
     if made.probe is None:
-        return answer(width, "○", "EMPTY", "not measured: declared rows only. r measures")
+        found = forecast_of(made)
+        if (failed := predicting.refused(scene, width)) is not None:
+            return failed
+        if found is not None and "ledger" in scene.stale:
+            return answer(width, "~", "STALE", f"{scene.stale['ledger']}: p predicts again", good=False)
+        if found is not None:
+            return predicting.by_prediction(found[1], scene.project.spec, width)
+        said = f"not measured: declared rows only. r measures; {predicting.offer(scene)}"
+        return answer(width, "○", "EMPTY", said)
     if "ledger" in scene.stale:
         return answer(
             width, "~", "STALE", f"{scene.stale['ledger']}: r measures again", right=right, good=False
@@ -123,10 +162,11 @@ def _short(shown: str) -> str:
 def _phases(made: Ledger, width: int, scale: Scale) -> Text:
     """Each phase with the height of its peak; the open one in brackets, always visible."""
     names = phases_of(made)
-    top = max((made.phases[name].requested_bytes for name in names), default=0) or 1
+    peaks = _peaks(made)
+    top = max((peaks[name].requested_bytes for name in names), default=0) or 1
     items: list[str] = []
     for name in names:
-        peak = made.phases[name].requested_bytes
+        peak = peaks[name].requested_bytes
         worst = " worst" if name == made.verdict.worst_phase else ""
         level = " ▁▂▃▄▅▆▇█"[max(1, round(8 * peak / top))]
         items.append(f"{name} {sized(peak, scale)} {level}{worst}")
@@ -217,15 +257,7 @@ def _line(
         text.append("► " if folded else "▼ ", "strong").append(row.label, "strong")
     else:
         at(text, 3, row.label, "dim" if dim else "")
-    difference = columns.difference(row)
-    values = {
-        "declared": (_declared(row, made, scale), "dim"),
-        "predicted": ("-" if row.predicted is None else sized(row.predicted, scale), "dim" if dim else ""),
-        "measured": (_measured(row, made, scale), "dim" if dim else "strong"),
-        "difference": ("-" if difference is None else signed(difference, scale), "dim" if dim else ""),
-    }
-    if row.key == "process":
-        values["measured"] = (values["measured"][0], "water.strong")
+    found = values(row, made, columns, scale, dim)
     unused = ""
     if row.key in _TOTALS and columns.share is not None:
         room = (columns.where or width) - columns.ends["measured"] - 4
@@ -233,39 +265,17 @@ def _line(
     for name, column in columns.ends.items():
         if name == "difference" and unused:
             continue  # a total has none: the words need its place
-        shown, role = values[name]
+        shown, role = found[name]
         ending(text, column, aligned(shown, scale), role)
-    if _starred(row):
+    if columns.predicted and starred(row):
         text.append("*", "amber")
     if unused:
         at(text, columns.ends["measured"] + 3, unused, "dim")
     elif columns.share is not None:
         _share(text, columns.share, row, total, hidden, scale)
     if columns.where is not None:
-        at(text, columns.where, fit(_where(row, made), width - columns.where - 1), "dim")
-    return Row(cut(text, width), pick=True, detail=_detail(row, width), name=row.key)
-
-
-def _starred(row: LedgerRow) -> bool:
-    if row.difference is None or row.measured is None:
-        return False
-    return abs(row.difference) > max(2**20, abs(row.measured) // 100)
-
-
-def _declared(row: LedgerRow, made: Ledger, scale: Scale) -> str:
-    if row.key != "requested":
-        return "-" if row.declared is None else sized(row.declared, scale)
-    parts = [one.declared for one in made.rows if one.key in REQUESTED_ROWS]
-    known = [one for one in parts if one is not None]
-    if not any(known):
-        return "-"
-    return ("" if len(known) == len(parts) else "≥") + sized(sum(known), scale)
-
-
-def _measured(row: LedgerRow, made: Ledger, scale: Scale) -> str:
-    if row.measured is None:
-        return "-" if made.probe is None else "n/a"
-    return f"({sized(row.measured, scale)})" if row.key == "reserve" else sized(row.measured, scale)
+        at(text, columns.where, fit(where(row, made, scale), width - columns.where - 1), "dim")
+    return Row(cut(text, width), pick=True, detail=detail(row, made), name=row.key)
 
 
 def _share(
@@ -276,18 +286,18 @@ def _share(
             return
         at(text, column, _hidden(hidden or [], row, scale), "dim")
         return
-    value = row.measured if row.measured is not None else row.predicted
+    value = known(row)
     if value and value > 0 and total and row.key in REQUESTED_ROWS:
         at(text, column, bar(value / total, 14), "water")
 
 
 def _hidden(hidden: list[LedgerRow], row: LedgerRow, scale: Scale) -> str:
-    some = [one for one in hidden if one.measured]
+    some = [one for one in hidden if known(one)]
     if not some:
         return _nothing_hidden(hidden) if row.key == "requested" else ""
     if len(some) == 1:
         only = some[0]
-        return fit(f"{signed(only.measured, scale)} {_SHORT.get(only.key, only.label)}", 14)
+        return fit(f"{signed(known(only), scale)} {_SHORT.get(only.key, only.label)}", 14)
     return plural(len(some), "row")
 
 
@@ -302,32 +312,15 @@ def _unused(hidden: list[LedgerRow], scale: Scale, room: int) -> str:
 
 
 def _nothing_hidden(hidden: list[LedgerRow]) -> str:
-    zeros = sum(1 for one in hidden if one.measured == 0)
+    zeros = sum(1 for one in hidden if known(one) == 0)
     if zeros:
         return f"{zeros} more at 0"
     return f"{len(hidden)} not measured" if hidden else ""
 
 
-def _where(row: LedgerRow, made: Ledger) -> str:
-    if row.measured is None and made.probe is not None:
-        return f"n/a: {row.unknown}" if row.unknown else "n/a"
-    return row.declared_as or row.origin or row.unknown
-
-
-def _detail(row: LedgerRow, width: int) -> Text:
-    if row.measured is not None:
-        said = f"{row.measured:,} B" + (f" ({row.origin})" if row.origin else "")
-        if row.difference:
-            said += f", {row.difference:+,} to predicted"
-    elif row.declared is not None:
-        said = f"{row.declared:,} B declared: {row.declared_as}"
-    else:
-        said = f"n/a: {row.unknown}" if row.unknown else "n/a"
-    star = ("* ", "amber") if _starred(row) else ""
-    return line(" ", star, (row.label.removeprefix("= "), "strong"), f" {said}: {row.meaning}")
-
-
 def _told(made: Ledger, width: int) -> Text:
+    if made.probe is None and made.prediction is not None:
+        return line((f" {fit(predicting.told(made.prediction), width - 2)}", "dim"))
     if made.probe is None:
         return line((" declared rows only; each has its formula", "dim"))
     probe = made.probe
@@ -344,9 +337,8 @@ def _beside(scene: Scene, made: Ledger, width: int) -> tuple[Row, ...]:
     on_disk = verified[1].checkpoint_bytes if verified else None
     if on_disk is not None:
         running = units.gib(made.verdict.process_bytes)
-        said = (
-            f" checkpoint on disk {units.gib(on_disk)} GiB, running {running} GiB: size on disk is no guide"
-        )
+        by = ", by prediction" if made.verdict.by == "prediction" else ""
+        said = f" checkpoint on disk {units.gib(on_disk)} GiB, running {running} GiB{by}: size on disk is no guide"
         rows.append(Row(line(said)))
     rows += [Row(line((f" {check.text}", "dim"))) for check in made.checks if check.agrees is not None]
     return tuple(rows)

@@ -10,9 +10,11 @@ from tui import units
 from tui.app.choose import latest, probe_of
 from tui.app.course import Course
 from tui.app.lines import line, wrap
-from tui.app.page import Cursor, Page, Row, Scene, Section, answer, panes
+from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer, panes
+from tui.app.predicted import prediction_for
 from tui.app.probe_state import ProbeState
 from tui.app.views import (
+    predicting,
     probe_alive,
     probe_batches,
     probe_conditions,
@@ -49,16 +51,61 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         return probe_output.page(state.output, running, width, height, cursor)
     found = shown_probe(scene, cursor)
     if not running and found is None:
-        return nothing("probe", width)
+        return _unmeasured(scene, state, width, height, cursor)
     if running and (cursor.pane == RUN or found is None):
         return probe_live.page(scene, state, width, panes(PANES, RUN, width))
     assert found is not None
+    if (making := predicting.going_on(scene, width)) is not None and cursor.pane == RUN:
+        return replace(_measured(scene, state, found, width, height, cursor), answer=making)
+    made = _measured(scene, state, found, width, height, cursor)
+    keys = (("x", "stop"), *(one for one in made.keys if one[0] not in "rs")) if running else made.keys
+    return replace(made, keys=keys)
+
+
+def _unmeasured(scene: Scene, state: ProbeState, width: int, height: int, cursor: Cursor) -> Page:
+    """Without a measurement: what is predicted in the panes that can show it, else the next step."""
+    found = prediction_for(scene.project.spec, scene.project.measured, None)
+    said = predicting.going_on(scene, width) or predicting.refused(scene, width)
+    head = panes(PANES, cursor.pane, width)
+    if found is not None and cursor.pane in (TIMELINE, ALIVE) and state.alone:
+        made = _of_timeline(state, head, scene.exact, width, height, cursor)
+        if made is not None:
+            return replace(made, answer=said) if said is not None else made
+    made = nothing("probe", width, scene)
+    top = (head,) if found is not None else ()
+    more = (*top, *predicting.whole(scene, width))
+    if found is not None:
+        told = _told_of(state, cursor) or "Tab shows its timeline and what is alive at its peak"
+        more += (BLANK, *said_whole(predicting.told(found[1]), width), *said_whole(told, width))
+        if "ledger" in scene.stale:
+            why = f"{scene.stale['ledger']}: p predicts again"
+            said = said or answer(width, "~", "STALE", why, good=False)
+        said = said or predicting.by_prediction(found[1], scene.project.spec, width)
+    keys = (("r", "run"), ("p", "predict"), ("Tab", "pane"), ("e", "edit file"))
+    return replace(made, answer=said or made.answer, sections=(Section("", more), *made.sections), keys=keys)
+
+
+def said_whole(sentence: str, width: int) -> tuple[Row, ...]:
+    """A sentence in as many rows as it needs."""
+    return tuple(Row(line(" " + part)) for part in wrap(f"{sentence}.", min(width, 100) - 2))
+
+
+def _told_of(state: ProbeState, cursor: Cursor) -> str:
+    """Why a pane of the timeline shows none."""
+    if cursor.pane not in (TIMELINE, ALIVE):
+        return ""
+    return state.course if isinstance(state.course, str) else "reading the predicted timeline"
+
+
+def _measured(
+    scene: Scene, state: ProbeState, found: tuple[str, Probe], width: int, height: int, cursor: Cursor
+) -> Page:
+    """The open pane of what was measured."""
     head = panes(PANES, cursor.pane, width)
     made = _of_timeline(state, head, scene.exact, width, height, cursor)
     if made is None:
         made = _of_project(scene, state, found, head, width, height, cursor)
-    keys = (("x", "stop"), *(one for one in made.keys if one[0] not in "rs")) if running else made.keys
-    return replace(made, keys=keys)
+    return made
 
 
 def _of_timeline(

@@ -1,23 +1,42 @@
-"""The timeline pane: requested bytes of one traced iteration by category, and what is alive at the cursor."""
+"""The timeline pane: requested bytes of one traced iteration by category, and what is alive at the cursor.
+
+What was measured is filled; what is predicted is a line of dots, over it or alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from tui import units
-from tui.app.course import KINDS, Course, column_of, columns, kinds, phase_text, point_at
-from tui.app.lines import at, cut, ending, fit, line
+from tui.app.course import KINDS, Course, Kind, column_of, columns, kinds, phase_text, point_at
+from tui.app.laid_over import event_over, line_over
+from tui.app.lines import Piece, at, cut, ending, fit, line
 from tui.app.page import BLANK, Page, Row, Section, answer
 from tui.app.probe_state import ProbeState
 from tui.app.views.canvas import stacked
-from tui.app.views.figures import Scale, aligned, plural, scale_of, sized, title
+from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, title
 
 _LEFT = 7
 """Columns left of the canvas: the axis and its figures."""
 _LEAST_CHART, _LEAST_TABLE = 2, 2
-KEYS = (("← →", "instant"), ("Enter", "peak"), ("v", "phases"), ("Tab", "pane"), ("b", "bytes"))
+KEYS = (
+    ("← →", "instant"),
+    ("p", "prediction"),
+    ("v", "phases"),
+    ("Tab", "pane"),
+    ("Enter", "peak"),
+    ("b", "bytes"),
+)
+DOT = "·"
+"""A column of what is predicted."""
+_BELOW_A_LINE = (
+    *KINDS[:3],
+    Kind("░", "", "temporaries, other", (*KINDS[3].rows, *KINDS[4].rows)),
+)
+"""Shades where dots are a line, so that no shade is dots."""
 
 
 def canvas_width(width: int) -> int:
@@ -35,6 +54,23 @@ class _Drawn:
     cursor: int
     """Column of the cursor."""
     scale: Scale
+    over: Course | None
+    """What is predicted, over it."""
+    alone: bool
+    """What is drawn is predicted itself."""
+
+    @property
+    def top(self) -> int:
+        """The bytes that the chart is as high as."""
+        both = (self.course,) if self.over is None else (self.course, self.over)
+        return max(1, *(size for one in both for size in (one.peak_bytes, *(at.total for at in one.points))))
+
+    @property
+    def line(self) -> list[int | None]:
+        """Predicted bytes of each column."""
+        if self.over is not None:
+            return line_over(self.course, self.over, self.width)
+        return [point.total for point in columns(self.course, self.width)] if self.alone else []
 
 
 def page(state: ProbeState, head: Row, exact: bool, width: int, height: int) -> Page:
@@ -44,16 +80,19 @@ def page(state: ProbeState, head: Row, exact: bool, width: int, height: int) -> 
     assert event is not None
     scale = scale_of(exact, course.peak_bytes)
     across = canvas_width(width)
-    drawn = _Drawn(course, across, column_of(course, event, across), scale_of(False, course.peak_bytes))
+    graded = scale_of(False, course.peak_bytes)
+    drawn = _Drawn(course, across, column_of(course, event, across), graded, state.over, state.alone)
     room = height - 3 - 2 - 1  # strip, rule, answer; detail, keys; panes
-    below = _legend(course, event, width, scale)
+    below = _legend(drawn, event, width, scale)
     table = max(_LEAST_TABLE, min(14, room // 4))
     tall = room - 3 - len(below) - table
     rows = [head, _peak_line(drawn, width), *_canvas(drawn, max(_LEAST_CHART, tall))]
     rows += [*_axis(drawn, width), *(Row(one) for one in below)]
     rows += _alive(state, width, table, scale)
-    shown = _answer(course, event, width)
+    shown = _answer(drawn, event, width, scale)
     told = line((f" {_where(course, event)}; ← → moves, Enter goes to the peak", "dim"))
+    if state.laid and state.over is None:
+        told = line((" reading the predicted timeline", "dim"))
     return Page(shown, (Section("", tuple(rows)),), told, KEYS)
 
 
@@ -62,11 +101,43 @@ def absent(said: str, width: int) -> Row:
     return Row(line((" " + fit(said, width - 2), "dim")))
 
 
-def _answer(course: Course, event: int, width: int) -> Text:
-    size = point_at(course, event).total if event != course.peak_event else course.peak_bytes
-    said = (f"{units.size(size)}", "strong"), f" requested, {phase_text(course, event)}"
+def _answer(drawn: _Drawn, event: int, width: int, scale: Scale) -> Text:
+    course = drawn.course
+    size = _level(course, event)
     word = "PEAK" if event == course.peak_event else "INSTANT"
-    return answer(width, "●", word, *said, right="traced, untimed")
+    if drawn.over is not None:
+        said, right = _against(drawn, event, size, width, scale), ""
+    else:
+        said, right = (
+            ((units.size(size), "strong"), f" requested, {phase_text(course, event)}"),
+            "traced, untimed",
+        )
+    if drawn.alone:
+        return answer(width, "○", f"PREDICTED {word}", *said, right="nothing measured")
+    return answer(width, "●", word, *said, right=right)
+
+
+def _level(course: Course, event: int) -> int:
+    return course.peak_bytes if event == course.peak_event else point_at(course, event).total
+
+
+def _against(drawn: _Drawn, event: int, size: int, width: int, scale: Scale) -> tuple[Piece, ...]:
+    """Predicted, measured and their difference at an instant; of two peaks also where the other one is."""
+    assert drawn.over is not None
+    there = event_over(drawn.course, drawn.over, event)
+    where = phase_text(drawn.course, event)
+    if there is None:
+        said = f"nothing predicted, measured {sized(size, scale)} {scale.unit}, {where}"
+        return ((said, ""),)
+    predicted = _level(drawn.over, there)
+    other = phase_text(drawn.over, there)
+    if event == drawn.course.peak_event and other != where:
+        where = f"{where}; predicted in {other}"
+    first = f"predicted {sized(predicted, scale)}, measured "
+    rest = f" {scale.unit}, difference {signed(size - predicted, scale)}"
+    figure = sized(size, scale)
+    room = width - 14 - len(first) - len(figure) - len(rest)
+    return first, (figure, "strong"), rest, (f", {where}" if len(where) + 2 <= room else "")
 
 
 def _where(course: Course, event: int) -> str:
@@ -79,8 +150,10 @@ def _peak_line(drawn: _Drawn, width: int) -> Row:
     column = _LEFT + column_of(course, course.peak_event, drawn.width)
     size = f"peak {sized(course.peak_bytes, drawn.scale)} {drawn.scale.unit}"
     phase = phase_text(course, course.peak_event)
-    text = line("")
-    for said in (f"{size}, {phase}", f"{size}, {phase.partition(' ')[0]}", size):
+    text, saying = line(""), (f"{size}, {phase}", f"{size}, {phase.partition(' ')[0]}", size)
+    if drawn.over is not None:
+        saying = _peaks(drawn, drawn.over)
+    for said in saying:
         if len(said) + 2 <= column:
             return Row(at(ending(text, column - 1, said, "dim"), column, "▼", "water.strong"))
         if column + 3 + len(said) <= width:
@@ -88,13 +161,29 @@ def _peak_line(drawn: _Drawn, width: int) -> Row:
     return Row(at(text, column, "▼", "water.strong"))
 
 
-def _canvas(drawn: _Drawn, height: int) -> list[Row]:
-    top = max(1, drawn.course.peak_bytes, *(point.total for point in drawn.course.points))
-    heights = tuple(
-        _cells(kinds(point.rows), point.total, top, height) for point in columns(drawn.course, drawn.width)
+def _peaks(drawn: _Drawn, over: Course) -> tuple[str, ...]:
+    """The two peaks and how far they differ, in a long and a short form."""
+    measured, predicted = drawn.course.peak_bytes, over.peak_bytes
+    forecast, found = sized(predicted, drawn.scale), sized(measured, drawn.scale)
+    off = signed(measured - predicted, drawn.scale)
+    return (
+        f"peak, {drawn.scale.unit}: predicted {forecast}, measured {found}, {off}",
+        f"predicted {forecast}, measured {found}, {off}",
+        f"{DOT} {forecast}  measured {found}",
     )
-    rows = stacked(heights, "".join(kind.mark for kind in KINDS), height)
-    roles = {kind.mark: kind.role for kind in KINDS}
+
+
+def _canvas(drawn: _Drawn, height: int) -> list[Row]:
+    top, of = drawn.top, _kinds(drawn)
+    heights = tuple(
+        (0,) * len(of) if drawn.alone else _cells(_sizes(of, point.rows), point.total, top, height)
+        for point in columns(drawn.course, drawn.width)
+    )
+    rows = [list(row) for row in stacked(heights, "".join(kind.mark for kind in of), height)]
+    for x, size in enumerate(drawn.line):
+        if size is not None:
+            rows[height - max(1, min(height, round(height * size / top)))][x] = DOT
+    roles = {kind.mark: kind.role for kind in of}
     made: list[Row] = []
     for y, cells in enumerate(rows):
         share = 1.0 if not y else 0.5 if y == height // 2 else 0.0
@@ -109,6 +198,14 @@ def _canvas(drawn: _Drawn, height: int) -> list[Row]:
                 text.append(cell, "caret" if here else roles.get(cell))
         made.append(Row(text))
     return made
+
+
+def _kinds(drawn: _Drawn) -> tuple[Kind, ...]:
+    return _BELOW_A_LINE if drawn.over is not None else KINDS
+
+
+def _sizes(of: tuple[Kind, ...], rows: Mapping[str, int]) -> tuple[int, ...]:
+    return kinds(rows) if of is KINDS else tuple(sum(rows.get(name, 0) for name in one.rows) for one in of)
 
 
 def _label(size: float, scale: Scale) -> str:
@@ -161,22 +258,29 @@ def _phase_name(name: str, micro: int | None, short: bool, several: bool) -> str
     return f"{shown} {micro + 1}" if micro is not None and several else shown
 
 
-def _legend(course: Course, event: int, width: int, scale: Scale) -> list[Text]:
+def _legend(drawn: _Drawn, event: int, width: int, scale: Scale) -> list[Text]:
     """Each shade with its bytes at the cursor, in one line or two; shorter figures where two have no room."""
-    sizes = kinds(point_at(course, event).rows)
-    lines = _legend_of([sized(size, scale) for size in sizes], width, scale)
-    if len(lines) > 2 and not scale.exact:
-        lines = _legend_of([_label(size, scale) for size in sizes], width, scale)
+    of = _kinds(drawn)
+    sizes: list[int | None] = list(_sizes(of, point_at(drawn.course, event).rows))
+    named = [("" if drawn.alone else kind.mark, kind.role, kind.label) for kind in of]
+    if drawn.over is not None:
+        there = event_over(drawn.course, drawn.over, event)
+        sizes.append(None if there is None else _level(drawn.over, there))
+        named.append((DOT, "", "predicted"))
+    lines = _legend_of(named, [sized(size, scale) for size in sizes], width, scale)
+    if len(lines) > (3 if scale.exact else 2):
+        short = ["-" if size is None else _label(size, drawn.scale) for size in sizes]
+        lines = _legend_of(named, short, width, drawn.scale)
     return lines
 
 
-def _legend_of(figures: list[str], width: int, scale: Scale) -> list[Text]:
+def _legend_of(named: list[tuple[str, str, str]], figures: list[str], width: int, scale: Scale) -> list[Text]:
     lines = [line(f" {scale.unit}")]
-    for kind, figure in zip(KINDS, figures, strict=True):
-        said = f"{kind.label} {figure}"
+    for (mark, role, label), figure in zip(named, figures, strict=True):
+        said = f"{label} {figure}"
         if lines[-1].cell_len + len(said) + 5 > width:
             lines.append(line(" " * (len(scale.unit) + 1)))
-        lines[-1].append("  ").append(kind.mark, kind.role or None).append(f" {said}")
+        lines[-1].append("  ").append(mark, role or None).append(f" {said}" if mark else said)
     return lines
 
 

@@ -11,7 +11,7 @@ from tui.app.fields import MORE, Field, model_groups, outside, training_groups
 from tui.app.lines import at, cut, fit, line
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.values import text_of
-from tui.app.views import counted
+from tui.app.views import counted, predicting
 from tui.app.views.figures import scale_of
 from tui.app.views.form import FormLine, Look, lay
 from tui.budget.checked import formula_of
@@ -92,6 +92,8 @@ def _answer(
     by_formula = "n/a" if total is None else f"{total:,}"
     if form.editing is not None:
         return _edited(form, form.editing, by_formula, width)
+    if (making := predicting.going_on(scene, width)) is not None:
+        return making
     if scene.live and scene.live.step == "params":
         return answer(width, "»", "RUNNING", "building the model to count its parameters")
     if inventory is None:
@@ -180,7 +182,16 @@ def _keys(form: FormState, cursor: Cursor) -> tuple[tuple[str, str], ...]:
         return _typing_keys(form.editing)
     count, change = ("r", "run inventory"), ("Enter", "fold" if cursor.field == MORE else "change")
     undo = (("u", "undo"),) if form.undo else ()
-    return (count, change, ("t", "tree"), ("e", "edit file"), *undo, ("b", "bytes"), ("c", "copy"))
+    return (
+        count,
+        change,
+        ("t", "tree"),
+        ("e", "edit file"),
+        ("p", "predict"),
+        *undo,
+        ("b", "bytes"),
+        ("c", "copy"),
+    )
 
 
 def _typing_keys(editing: Editing) -> tuple[tuple[str, str], ...]:

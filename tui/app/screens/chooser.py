@@ -1,0 +1,115 @@
+"""A box with a list over a screen: the cursor moves, Enter takes, Esc leaves everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.app import ComposeResult
+from textual.screen import ModalScreen
+
+from tui.app.glyphs import ascii_line
+from tui.app.line_edit import LineEdit
+from tui.app.lines import fit
+from tui.app.theme import styles
+from tui.app.views.box import box
+from tui.app.widgets.lines_view import LinesView
+
+_MOVES = {
+    "down": 1,
+    "up": -1,
+    "ctrl+n": 1,
+    "ctrl+p": -1,
+    "pagedown": 8,
+    "pageup": -8,
+    "home": -100_000,
+    "end": 100_000,
+}
+
+
+class Chooser(ModalScreen[str | None]):
+    """Ends with the value that was chosen, None when none was; what is typed leaves the lines that have it.
+
+    Args:
+        title: on the upper edge.
+        choices: (value, line) of each.
+        chosen: the value that holds now.
+        ascii_only: draw with ASCII only.
+    """
+
+    DEFAULT_CSS = """
+    Chooser { align: center middle; background: $background 40%; }
+    Chooser:ansi { background: transparent; }
+    Chooser LinesView { width: auto; height: auto; background: $background; color: $foreground; }
+    """
+    WIDEST = 76
+
+    def __init__(
+        self, title: str, choices: Sequence[tuple[str, str]], chosen: str, *, ascii_only: bool = False
+    ) -> None:
+        super().__init__()
+        self._title, self._choices, self._ascii = title, tuple(choices), ascii_only
+        self._chosen = chosen
+        self._row = next((at for at, (value, _) in enumerate(choices) if value == chosen), 0)
+        self._wanted = LineEdit()
+
+    def compose(self) -> ComposeResult:
+        yield LinesView()
+
+    def on_mount(self) -> None:
+        """Draw the box."""
+        self.redraw()
+
+    def on_resize(self) -> None:
+        """Draw it for the new size."""
+        self.redraw()
+
+    def shown(self) -> str:
+        """The text of the box."""
+        return self.query_one(LinesView).shown()
+
+    def _left(self) -> list[tuple[str, str]]:
+        words = self._wanted.text.lower().split()
+        return [one for one in self._choices if all(word in one[1].lower() for word in words)]
+
+    def redraw(self) -> None:
+        """Lay the box out for the terminal as it is."""
+        width, height = min(self.WIDEST, self.app.size.width - 4), self.app.size.height - 6
+        if width < 20 or height < 3:
+            return
+        left = self._left()
+        self._row = max(0, min(self._row, len(left) - 1))
+        first = max(0, min(self._row - height // 2, len(left) - height))
+        rows = [self._line(one, width - 4) for one in left[first : first + height]]
+        before, under, after = self._wanted.window(width - 12)
+        body = [f"find: {before}│{under}{after}".rstrip(), *(rows or ["nothing has that in its line"])]
+        lines = box(self._title, body, "Enter choose   ↑ ↓ move   Esc leave", width)
+        view = self.query_one(LinesView)
+        view.styles.width, view.styles.height = width, len(lines)
+        view.restyle(styles(self.app.current_theme))
+        cursor = 2 + self._row - first if left else None
+        view.show([ascii_line(one) for one in lines] if self._ascii else lines, cursor)
+
+    def _line(self, one: tuple[str, str], width: int) -> str:
+        mark = "●" if one[0] == self._chosen else " "
+        return fit(f"{mark} {one[1]}", width)
+
+    def on_key(self, event: events.Key) -> None:
+        """Move, find, take or leave; no key is for anybody else."""
+        event.stop()
+        event.prevent_default()
+        left = self._left()
+        if event.key == "escape":
+            self.dismiss(None)
+        elif event.key == "enter":
+            if left:
+                self.dismiss(left[self._row][0])
+        elif event.key in _MOVES:
+            self._row = max(0, min(self._row + _MOVES[event.key], len(left) - 1))
+            self.redraw()
+        else:
+            typed = self._wanted.pressed(event.key, event.character)
+            if typed is not None:
+                self._row = 0 if typed.text != self._wanted.text else self._row
+                self._wanted = typed
+                self.redraw()
