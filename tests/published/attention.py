@@ -44,20 +44,24 @@ def build(cfg):
 
 
 def batch(n):
-    return ()
+    return torch.zeros(
+        1, dtype=torch.uint8
+    )  # a batch must hold a tensor; it is dropped before anything is made
 
 
 def step(run):
     model = run.model
     run.zero_grad()
     model.kept.clear()
-    for _ in run.micro_batches:
+    for one in run.micro_batches:
+        del one
         out = model()
         if model.saves and model.passed:  # a first pass went through the backward, which left its workspace
             model.kept.append(out)
         else:
             run.backward(out.sum() if model.saves else out.mean())
     model.passed = True
+    return torch.zeros(())
 
 
 def metric(model, batches):

@@ -154,9 +154,9 @@ def loss(model, batch):
 
 def step(run):
     if run.model.load_only:
-        for _ in run.micro_batches:
-            pass
-        return
+        for one in run.micro_batches:
+            del one
+        return torch.zeros(())
     for batch in run.micro_batches:
         value = run.loss(batch)
         run.backward(value)

@@ -175,11 +175,17 @@ SIZES = {
 def build(cfg):
     model = Decoder(10000, cfg["context"], **SIZES[cfg["size"]])
     model.mode = cfg["mode"]
+    for place in range({"train": 2, "forward": 1, "load": 0}[cfg["mode"]]):
+        ids = torch.zeros(
+            5, 4, cfg["context"], dtype=torch.int64
+        )  # of five steps before, which the program keeps
+        model.register_buffer(f"warmup{place}", ids, persistent=False)
     return model
 
 
-def batch(n, length):
-    return torch.randint(0, 10000, (n, length)), torch.randint(0, 10000, (n, length))
+def batch(n, length, cfg):
+    ids = torch.randint(0, 10000, (n, length))
+    return (ids, torch.randint(0, 10000, (n, length))) if cfg["mode"] == "train" else (ids,)
 
 
 def optimizer(model):
@@ -191,12 +197,16 @@ def loss(model, batch):
 
 
 def step(run):
+    if run.model.mode == "load":
+        for one in run.micro_batches:
+            del one
+        return torch.zeros(())
     if run.model.mode == "forward":
         run.model.eval()
-        for ids, _ in run.micro_batches:
+        for (ids,) in run.micro_batches:
             with torch.inference_mode(), run.session.setting.context():
                 run.model(ids)
-        return
+        return torch.zeros(())
     run.zero_grad()
     for ids, targets in run.micro_batches:
         with run.session.setting.context():

@@ -72,12 +72,16 @@ def build(cfg):
 
 
 def batch(n):
-    return ()
+    return torch.zeros(
+        1, dtype=torch.uint8
+    )  # a batch must hold a tensor; it is dropped before anything is made
 
 
 def step(run):
-    for _ in run.micro_batches:
+    for one in run.micro_batches:
+        del one
         run.model()
+    return torch.zeros(())
 
 
 def metric(model, batches):

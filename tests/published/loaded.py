@@ -34,12 +34,15 @@ def build(cfg):
 
 
 def batch(n):
-    return ()
+    return torch.zeros(
+        1, dtype=torch.uint8
+    )  # a batch must hold a tensor; it is dropped before anything is made
 
 
 def step(run):
-    for _ in run.micro_batches:
-        pass
+    for one in run.micro_batches:
+        del one
+    return torch.zeros(())
 
 
 def metric(model, batches):

@@ -137,6 +137,7 @@ def step(run):
     for ids in run.micro_batches:
         with torch.no_grad():
             run.model(ids)
+    return torch.zeros(())
 
 
 def metric(model, batches):
