@@ -80,7 +80,7 @@ def test_a_good_line_needs_two_trials_and_the_soak():
 
 def test_a_prediction_begins_where_nothing_was_measured_and_a_line_replaces_it():
     asked = Asked(start=1, limit_bytes=1000, predicted=40)
-    assert advance(asked, []) == Candidate(40, False, "line")
+    assert advance(asked, []) == Candidate(40, False, "predicted")
     assert expected(asked, [Trial(2, "fits", 120), Trial(4, "fits", 140)]) == 90
 
 

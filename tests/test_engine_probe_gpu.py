@@ -143,3 +143,17 @@ async def test_a_probe_whose_gpu_is_lost_afterwards_is_saved_all_the_same(measur
     after = saved.readings["others_after"]
     assert after.bytes is None
     assert '"GPU-1f0c" is not on this machine' in after.unknown
+
+
+async def test_a_probe_says_what_the_process_holds_beside_the_allocator_for_the_next_prediction(measure):
+    _, saved = await measure(5 * GIB, 5 * GIB)
+    (found,) = load(Path("tiny.toml")).measured.calibration.values()
+    assert (found.context_bytes, found.device, found.torch) == (GIB, "H100", "2.13")
+    assert found.library_workspaces_bytes == 0
+    assert found.probe in load(Path("tiny.toml")).measured.probe
+    assert list(load(Path("tiny.toml")).measured.calibration) == [saved.environment]
+
+
+async def test_a_probe_during_which_others_came_calibrates_nothing(measure):
+    await measure(5 * GIB, 9 * GIB)
+    assert load(Path("tiny.toml")).measured.calibration == {}

@@ -498,8 +498,9 @@ def test_a_prediction_gets_a_column_and_the_difference_is_measured_minus_predict
     assert next(line for line in lines if line.startswith("= requested")).split()[2:5] == [
         "8.000",
         "7.917",
-        "-0.083",
+        "-0.083*",
     ]
+    assert "requested: UNEXPLAINED" in " ".join(" ".join(lines).split())
     shown(lines)
 
 

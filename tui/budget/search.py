@@ -10,7 +10,7 @@ halved.  For a limit L that is monotone it takes at most about 2 log2(L) trials,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tui.budget import batch
@@ -66,7 +66,7 @@ class Candidate:
     micro: int
     soak: bool
     why: str
-    """In a few words: start, line, doubled, halved, next, soak."""
+    """In a few words: start, line, predicted, doubled, halved, next, soak."""
     validation: int | None = None
     """Samples of a validation batch; None: ``micro``."""
 
@@ -141,6 +141,11 @@ def expected(asked: Asked, trials: Iterable[Trial]) -> int | None:
         if line.per_sample_bytes > 0:
             return _within(asked, batch.largest(line, asked.limit_bytes - more))
     return None if asked.predicted is None else _within(asked, asked.predicted)
+
+
+def _is_predicted(asked: Asked, trials: Iterable[Trial]) -> bool:
+    """Whether it is the prediction that points somewhere, and no line."""
+    return asked.predicted is not None and expected(replace(asked, predicted=None), trials) is None
 
 
 def _within(asked: Asked, micro: int) -> int:
@@ -251,10 +256,12 @@ class _State:
         points_at = expected(self.asked, self.trials) if len(self.last) < GUIDED else None
         place = None if points_at is None else max(0, points_at // self.asked.multiple_of)
         if not self.fits and not self.fails:
-            return self._first(place)
-        if self.high is None:
-            return self._grown(place)
-        return self._within(place, self.high)
+            found, why = self._first(place)
+        elif self.high is None:
+            found, why = self._grown(place)
+        else:
+            found, why = self._within(place, self.high)
+        return found, "predicted" if why == "line" and _is_predicted(self.asked, self.trials) else why
 
     def _first(self, place: int | None) -> tuple[int, str]:
         wanted = self.asked.start // self.asked.multiple_of if place is None else place

@@ -1,4 +1,4 @@
-"""``peakmark ledger``: where every byte of a measured batch goes, and whether it fits."""
+"""``peakmark ledger``: where every byte of a measured or predicted batch goes, and whether it fits."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 from tui.budget import ledger as ledgers
 from tui.budget.choose import ledger_probe
+from tui.budget.prediction import of_spec
 from tui.commands import stale, steps
 from tui.commands.output import Output
 from tui.commands.unverified import warning
 from tui.errors import RunError, UsageError
 from tui.project import timeline
 from tui.project.measured import Probe
+from tui.project.prediction import Prediction
 from tui.project.timeline import Timeline
 from tui.report import documents_measured, text, text_probe
 from tui.report.documents_alive import alive_table
@@ -47,10 +49,12 @@ def ledger(
         )
     chosen = ledger_probe(found.spec, found.measured) if probe_id is None else None
     shown = chosen[0] if chosen else probe_id
-    phases = found.measured.probe[shown].phases if shown else {}
+    told = of_spec(found.spec, found.measured) if shown is None else None
+    phases = found.measured.probe[shown].phases if shown else (told[1].phases if told else {})
     if phase is not None and phase not in phases:
         known = ", ".join(phases) or f"none, first: peakmark probe {project}"
-        raise UsageError(f"phase {phase} was not measured", hint=f"measured phases: {known}")
+        what = "predicted" if told else "measured"
+        raise UsageError(f"phase {phase} was not {what}", hint=f"{what} phases: {known}")
     if shown is not None and (said := warning(project)):
         output.talk(said)
 
@@ -74,11 +78,18 @@ def ledger(
         return documents_measured.ledger_document(found, probe_id, phase, alive=live if wanted else None)
 
     output.answer(
-        stale.said(project, "ledger", shown, found, lines, output),
+        stale.said(*_shown(project, shown, told), found, lines, output),
         document,
     )
     verdict = ledgers.ledger(found.spec, found.measured, probe_id, phase).verdict
     return 1 if verdict.word in NEGATIVE else 0
+
+
+def _shown(
+    project: Path, probe_id: str | None, told: tuple[str, Prediction] | None
+) -> tuple[Path, str, str | None]:
+    """Project, kind and id of what the ledger is of."""
+    return (project, "prediction", told[0]) if told else (project, "ledger", probe_id)
 
 
 def _timeline(probe: Probe | None) -> tuple[Timeline | None, str]:

@@ -16,6 +16,7 @@ from tui.report.sentences import UNTIMED_OTHERS
 from tui.report.stale import is_stale
 
 NOT_TRACED = "no traced run of it ended"
+NO_RANGE = "it is one figure, or none"
 
 
 def ledger_document(
@@ -32,14 +33,15 @@ def ledger_document(
         source: what the project holds.
         probe_id: which probe.
         phase: which phase.
-        predicted: bytes by row key, when there is a prediction.
+        predicted: bytes by row key, instead of those of the project's prediction.
         alive: what is alive at the peak, None: not asked for.
 
     Raises:
         KeyError: the probe or the phase does not exist.
     """
     found = ledger(source.spec, source.measured, probe_id, phase, predicted=predicted)
-    peak = found.phases.get(found.phase or "")
+    told = found.prediction.phases if found.prediction and found.probe is None else {}
+    peak = found.phases.get(found.phase or "") or told.get(found.phase or "")
     instant: Document = {
         "phase": known(found.phase, "nothing was measured"),
         "micro_batch_index": known(peak.micro_batch if peak else None, "not recorded with the peak"),
@@ -48,6 +50,7 @@ def ledger_document(
     }
     body: Document = {
         "probe": known(found.probe_id, "nothing was measured"),
+        "prediction": known(found.prediction_id, "nothing of the same batch, device and spec was predicted"),
         "verdict": verdict_table(found.verdict),
         "instant": instant,
         "rows": [_row(found, key) for key in (row.key for row in found.rows)],
@@ -73,7 +76,7 @@ def ledger_document(
         environment,
         body,
         batch_table(source, batch.micro, batch.accumulate, batch.length),
-        stale=is_stale(source, found.probe_id),
+        stale=is_stale(source, found.probe_id or found.prediction_id),
     )
 
 
@@ -159,7 +162,10 @@ def _row(found: Ledger, key: str) -> Document:
         "declared_as": row.declared_as,
         "predicted_bytes": known(row.predicted, reasons.get("predicted")),
         "measured_bytes": known(row.measured, reasons.get("measured")),
+        "predicted_low_bytes": known(row.predicted_range and row.predicted_range[0], NO_RANGE),
+        "predicted_high_bytes": known(row.predicted_range and row.predicted_range[1], NO_RANGE),
         "difference_bytes": known(row.difference, reasons.get("measured") or reasons.get("predicted")),
+        "cause": known(row.cause or None, "no difference to explain"),
         "origin": row.origin,
         "meaning": row.meaning,
     }

@@ -80,6 +80,7 @@ def verdict_table(found: Verdict) -> Document:
     why = found.why or "not measured"
     return {
         "word": found.word.lower(),
+        "by": found.by,
         "worst_phase": known(found.worst_phase, why),
         "process_bytes": known(found.process_bytes, why),
         "reserve_bytes": found.reserve_bytes,

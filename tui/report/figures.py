@@ -53,6 +53,17 @@ class Unit:
         return shown if size is None or shown.endswith("B") else f"{shown} {self.name}"
 
 
+def span(limits: tuple[int, int], unit: Unit) -> str:
+    """A range in ``unit``, rounded outwards.
+
+    >>> span((2**29, 2**30), GIBIBYTES), span((2**20, 2**21 + 1), MEBIBYTES)
+    ('0.50-1.00', '1-3')
+    """
+    if unit.bytes == GIB:
+        return units.span(*limits)
+    return f"{limits[0] // unit.bytes:,}-{-(-limits[1] // unit.bytes):,}"
+
+
 GIBIBYTES = Unit("GiB", GIB, 3)
 MEBIBYTES = Unit("MiB", MIB, 2)
 

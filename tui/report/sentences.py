@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui import units
 from tui.budget.verdict import Verdict
 from tui.project.measured import Environment, Precision, Probe
@@ -49,6 +51,9 @@ def device(environment: Environment | None) -> str:
 
 def verdict(found: Verdict, unit: Unit) -> str:
     """The verdict in one sentence that begins with its word and ends with a full stop."""
+    if found.by == "prediction":
+        word = f"{found.word}, by prediction"
+        return verdict(replace(found, by="measurement"), unit).replace(found.word, word, 1)
     if found.why or found.spare_bytes is None:
         return f"{found.word}: {found.why or 'process or budget is n/a'}."
     where = f", in the worst phase ({found.worst_phase})" if found.worst_phase else ""
@@ -74,7 +79,8 @@ def budget(found: Verdict, unit: Unit) -> list[str]:
     if found.budget_from == "entered":
         if found.device_left_bytes is not None:
             left = unit.text(found.device_left_bytes)
-            lines.append(f"the device leaves {left}: the entered budget is tighter")
+            leaves = "GPU has" if found.by == "prediction" else "device leaves"
+            lines.append(f"the {leaves} {left}: the entered budget is tighter")
     else:
         lines.append(f"the budget is what the device leaves: {found.budget_from}")
     return lines

@@ -11,8 +11,9 @@ LEAST = 4
 
 
 def is_stale(source: Source, probe_id: str | None) -> bool:
-    """Whether the probe is of another spec than the project has now; nothing measured is not stale."""
-    probe = source.measured.probe.get(probe_id or "")
+    """Whether the probe or prediction is of another spec than the project has now; none of either is not stale."""
+    id = probe_id or ""
+    probe = source.measured.probe.get(id) or source.measured.prediction.get(id)
     return probe is not None and not is_current(probe.spec, source.fingerprint)
 
 

@@ -14,6 +14,13 @@ from tui.project.model import Spec
 from tui.report import sentences
 from tui.report.figures import Unit, unit_for
 from tui.report.lines import clip, closing, hanging, joined, right, wrap
+from tui.report.text_ledger_predicted import (
+    difference_cell,
+    predicted_cell,
+    predicted_head,
+    predicted_notes,
+    predicted_phases,
+)
 
 LABEL = 22
 MAX_REASONS = 6
@@ -38,17 +45,18 @@ def ledger_lines(
         phase: None: the worst one.
         project: the file's name, for the next command.
         width: terminal columns, at least 60.
-        predicted: bytes by row key, when there is a prediction.
+        predicted: bytes by row key, instead of those of the project's prediction.
 
     Raises:
         KeyError: the probe or the phase does not exist.
     """
     found = ledger(spec, measured, probe_id, phase, predicted=predicted)
-    requested = found.row("requested").measured
-    unit = unit_for(requested)
-    lines = [*_head(spec, found, width), *_table(found, unit, width, predicted is not None)]
-    lines += _notes(spec, measured, found, unit, width, predicted is not None)
-    lines += _phases(found, unit, width)
+    beside = predicted is not None or found.prediction is not None
+    requested = found.row("requested")
+    unit = unit_for(requested.predicted if requested.measured is None else requested.measured)
+    lines = [*_head(spec, found, width), *_table(found, unit, width, beside)]
+    lines += _notes(spec, measured, found, unit, width, beside)
+    lines += _phases(found, unit, width) if found.phases else predicted_phases(found, unit, width)
     lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
     following = f" Next: peakmark probe {project}" if found.probe_id is None else ""
     return [*lines, *closing(sentences.verdict(found.verdict, unit) + following, width)]
@@ -58,6 +66,8 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
     at = found.situation
     asked = sentences.batch(at.micro, at.accumulate, spec.placement.ranks, at.length)
     lines = joined([sentences.title(spec), asked, at.precision], width)
+    if found.probe_id is None and found.prediction is not None:
+        return [*lines, *predicted_head(found, width)]
     if found.probe_id is None:
         return [*lines, "not measured: declared rows alone"]
     where = found.phase or "no phase"
@@ -66,10 +76,8 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
         if peak.micro_batch is not None:
             where += f", micro-batch {peak.micro_batch + 1} of {at.accumulate}"
         where += f", in operator {peak.operator}" if peak.operator else ""
-    return [
-        *lines,
-        *joined([f"measured {found.probe_id}", sentences.device(found.environment), where], width),
-    ]
+    lines += joined([f"measured {found.probe_id}", sentences.device(found.environment), where], width)
+    return lines if found.prediction is None else [*lines, *predicted_head(found, width)]
 
 
 def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
@@ -82,7 +90,8 @@ def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
             continue
         cells = [_declared(row, unit)]
         if predicted:
-            cells += [_predicted(row, unit), unit.cell(row.measured), _difference(row.difference, unit)]
+            shown = "-" if found.probe_id is None else unit.cell(row.measured)
+            cells += [predicted_cell(row, unit), shown, difference_cell(row, unit)]
         else:
             cells += [unit.cell(row.measured), _difference(row.over_declared, unit)]
         text = row.declared_as or row.other_name
@@ -93,7 +102,7 @@ def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
 def _is_folded(row: Row) -> bool:
     """Rows at exactly zero are counted below the table, except the one that says nothing is missing."""
     columns = (row.declared, row.predicted, row.measured)
-    empty = all(value in (0, None) for value in columns) and row.measured == 0
+    empty = all(value in (0, None) for value in columns) and 0 in (row.measured, row.predicted)
     return empty and row.kind == "row" and row.key not in ("unattributed", "reserve")
 
 
@@ -103,12 +112,6 @@ def _declared(row: Row, unit: Unit) -> str:
     if row.reasons.get("declared") == NOT_DECLARED:
         return "" if row.kind == "sum" else "-"
     return "n/a"
-
-
-def _predicted(row: Row, unit: Unit) -> str:
-    if row.predicted is not None:
-        return unit.cell(row.predicted)
-    return "" if row.kind == "sum" else "-"
 
 
 def _difference(size: int | None, unit: Unit) -> str:
@@ -132,6 +135,7 @@ def _notes(
         lines += hanging(f"exactly 0: {', '.join(folded)}", width)
     if found.phases:
         lines += hanging(_vocabulary(found, predicted), width)
+    lines += predicted_notes(found, width)
     for label, reason in _reasons(found):
         lines += hanging(f"n/a {label}: {reason}", width)
     unnamed = found.probe.unknown.get("unattributed") if found.probe else None
@@ -159,8 +163,9 @@ def _notes(
 def _reasons(found: Ledger) -> list[tuple[str, str]]:
     """Each reason once, with the rows that it is for."""
     rows: dict[str, list[str]] = {}
+    columns = ("declared",) if found.probe_id is None and found.prediction else ("measured", "declared")
     for row in found.rows:
-        for column in ("measured", "declared"):
+        for column in columns:
             reason = row.reasons.get(column, NOT_DECLARED)
             if reason != NOT_DECLARED:
                 rows.setdefault(reason, []).append(row.label.removeprefix("= "))

@@ -11,13 +11,11 @@ from tui.project.measured import Measured
 from tui.project.model import Spec
 from tui.project.prediction import Prediction
 from tui.report import sentences
-from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, closing, joined, labelled, right, wrap
+from tui.report.figures import Unit, span, unit_for
+from tui.report.lines import clip, closing, hanging, joined, labelled, right, wrap
 
 LABEL = 20
 INDENT = 13
-KIBIBYTE = 2**10
-WORKSPACES = "cuDNN and NCCL are declared as ranges"
 
 
 def predict_lines(
@@ -69,13 +67,7 @@ def _one(spec: Spec, found: Prediction, id: str, project: str, width: int, phase
     lines += _largest(spec, found, unit, width)
     verdict = predictions.prediction_verdict(spec, found)
     lines += [one for text in sentences.budget(verdict, unit) for one in wrap(text, width)]
-    return [*lines, *closing(f"{said(verdict, unit)} Next: {_next(found, project)}", width)]
-
-
-def said(verdict: predictions.Verdict, unit: Unit) -> str:
-    """The verdict in a sentence that says that nothing was measured."""
-    text = sentences.verdict(verdict, unit)
-    return text.replace(verdict.word, f"{verdict.word}, by prediction", 1)
+    return [*lines, *closing(f"{sentences.verdict(verdict, unit)} Next: {_next(found, project)}", width)]
 
 
 def _seconds(found: Prediction) -> str:
@@ -112,24 +104,17 @@ def _totals(found: Prediction, unit: Unit, width: int) -> list[str]:
             else found.unknown.get("context_low_bytes", "not known")
         )
         return [*lines, *_total("process", "n/a", why, width)]
-    shown = unit.text(process[0]) if process[0] == process[1] else f"{_span(process, unit)} {unit.name}"
+    shown = unit.text(process[0]) if process[0] == process[1] else f"{span(process, unit)} {unit.name}"
     return [*lines, *_total("process", shown, _context(found), width)]
 
 
 def _total(label: str, shown: str, note: str, width: int) -> list[str]:
-    head = f"{label.ljust(LABEL)}{shown.rjust(12)}   "
+    head = f"{label.ljust(LABEL)}{shown.rjust(13)}  "
     return wrap(note, width, len(head), head)
 
 
 def _band() -> str:
     return f"+-{predictions.RESERVED_BAND * 100:.1f} %: depends on the history of the cache"
-
-
-def _span(limits: tuple[int, int], unit: Unit) -> str:
-    """A range in ``unit``, rounded outwards."""
-    if unit.name == "GiB":
-        return units.span(*limits)
-    return f"{limits[0] // unit.bytes:,}-{-(-limits[1] // unit.bytes):,}"
 
 
 def _context(found: Prediction) -> str:
@@ -154,10 +139,10 @@ def _peak(found: Prediction, unit: Unit, width: int) -> list[str]:
     where += f", in operator {peak.operator}" if peak.operator else ""
     where += f" of {peak.module}" if peak.module else ""
     if not peak.requested_bytes:
-        return wrap(where, width)
+        return hanging(where, width)
     row, size = max(peak.rows.items(), key=lambda item: item[1])
     share = units.percent(size / peak.requested_bytes)
-    return wrap(f"{where}; most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
+    return hanging(f"{where}; most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
 
 
 def _rows(found: Prediction, phase: str, unit: Unit, width: int) -> list[str]:
@@ -244,7 +229,7 @@ def _several(spec: Spec, measured: Measured, ids: Sequence[str], width: int) -> 
         found = predictions.prediction_verdict(spec, one)
         sizes = [predictions.most(one, f"{name}_bytes") for name in ("requested", "allocated", "reserved")]
         process = predictions.process_range(one)
-        shown = "n/a" if process is None else _span(process, unit)
+        shown = "n/a" if process is None else span(process, unit)
         cells = [str(one.micro_batch), str(one.micro_batch * one.accumulate * one.ranks)]
         cells += [*(unit.cell(size) for size in sizes), shown]
         cells = [str(one.length), *cells] if sized else cells

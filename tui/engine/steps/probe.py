@@ -16,6 +16,7 @@ from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
 from tui.engine.steps import common
 from tui.engine.steps.around import device_after
+from tui.engine.steps.calibrate import calibration_table
 from tui.engine.steps.candidates import Candidate, Manner, annotated, holds, too_few
 from tui.engine.steps.compiled import with_compiler
 from tui.engine.steps.outcomes import with_outcome
@@ -66,7 +67,9 @@ async def measure(
         return common.failed(last)
     probe = assemble(context, project, spec, one, children, limit, before)
     probe = annotated(project.spec, probe, children, manner)
-    common.keep(context, list(children.values()), id, "probe", probe)
+    told = common.environment(context, list(children.values()))
+    calibrated = calibration_table(id, probe, *told)
+    common.keep(context, list(children.values()), id, "probe", probe, calibration=calibrated)
     _note_gradients(context, project, children)
     return _said(project, probe, id)
 

@@ -22,6 +22,7 @@ from tui.engine.steps import common
 from tui.engine.steps import probe as probes
 from tui.engine.steps.candidates import LEAST_WARMUP, Candidate, Manner
 from tui.engine.steps.evidence import earlier, host_bound, limit_bytes, resumable, trial_of
+from tui.engine.steps.search_predicted import predicted_largest
 from tui.engine.steps.sweep import comparable, late_sentence
 from tui.errors import PeakmarkError, RunError, SaveError, VerdictError
 from tui.probe.protocol import Planned, Progress
@@ -37,6 +38,11 @@ SOAK, QUICK_SOAK = 50, policy.LEAST_SOAK
 USUAL = 4
 """Measurements that a search with a good line takes: two that decide, the soak, the fastest."""
 FASTEST_TRIES = 2
+ORIGINS = {
+    "line": "by the line through earlier measurements",
+    "predicted": "by prediction",
+    "start": "nothing was measured yet",
+}
 
 
 async def run(context: Context) -> StepResult:
@@ -81,6 +87,7 @@ class _Search:
         self.before_s = self.entry.seconds
         self.note = ""
         """What is missing beside the decision."""
+        self.predicted: int | None = None
         if found:
             self._reuse()
 
@@ -137,6 +144,7 @@ class _Search:
         """Search until the decision, an error, or the end of the time for it."""
         try:
             self._save()
+            await self._predict()
             self._say_plan()
             decision = await self._decided()
             await self._time_fastest(decision)
@@ -154,6 +162,15 @@ class _Search:
             raise
 
     # --- measuring ------------------------------------------------------------------------------------
+
+    async def _predict(self) -> None:
+        """Begin where a prediction points, unless earlier measurements do."""
+        if policy.expected(self._asked(), self.trials) is not None:
+            return
+        asked = self.project, self.spec, self.accumulate, self.length
+        self.predicted, said = await predicted_largest(self.context, *asked)
+        if said:
+            self.context.say(Planned(said))
 
     async def _decided(self) -> Decision:
         while True:
@@ -182,6 +199,7 @@ class _Search:
             start=(options.batches or (self.project.spec.workload.batch.micro,))[0],
             limit_bytes=limit_bytes(self.project, self.context.device, [*guides]),
             points={one.micro_batch: size for one in guides if (size := self._process(one)) is not None},
+            predicted=self.predicted,
         )
 
     def _process(self, probe: Probe) -> int | None:
@@ -294,16 +312,10 @@ class _Search:
         points_at = policy.expected(asked, self.trials)
         if isinstance(step, Decision):
             return
-        first = (
-            f"{step.micro} first"
-            if not self.trials
-            else f"resumes {self.id}: {len(self.trials)} measured, {step.micro} next"
-        )
-        origin = {
-            "line": "by the line through earlier measurements",
-            "start": "nothing was measured yet",
-        }.get(step.why, step.why)
-        parts = [f"{first} ({origin})"]
+        first = f"{step.micro} first"
+        if self.trials:
+            first = f"resumes {self.id}: {len(self.trials)} measured, {step.micro} next"
+        parts = [f"{first} ({ORIGINS.get(step.why, step.why)})"]
         expected = self._whole(points_at)
         if expected is None:
             parts.append("doubled until a line can be drawn; duration n/a before the first one")

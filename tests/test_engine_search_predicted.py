@@ -1,0 +1,114 @@
+"""A search on a GPU begins where a prediction points: a saved one, one made first, or none when it is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import predictions as made
+import pytest
+from predictions import GIB, H100, MIB
+
+from tui.engine.context import Context, Options
+from tui.engine.device import Device
+from tui.engine.outcome import Outcome
+from tui.engine.steps.search_predicted import predicted_largest
+from tui.probe.protocol import Failed
+from tui.project import save
+from tui.project.fingerprint import spec_hash
+from tui.project.load import load
+
+PROJECT = """\
+schema = 1
+[workload]
+source = "mlp"
+args = { inputs = 4, hidden = [8], outputs = 2 }
+[workload.batch]
+micro = 8
+[budget]
+job = "60 GiB"
+reserve = "4 GiB"
+"""
+LIMIT = 60 * GIB - 4 * GIB - 615 * MIB
+CARD = Device("cuda", "GPU-1f0c", H100, 81559 * MIB)
+
+
+class World:
+    def __init__(self, path: Path, device: Device | None = CARD, failure: Failed | None = None) -> None:
+        self.path, self.failure = path, failure
+        self.plans: list[Any] = []
+        state = path.parent / "state"
+        self.context = Context(path, Options(search=True), "r", state, device, lambda _: None, lambda _: None)
+        self.context.measure = self.child  # type: ignore[method-assign]
+
+    async def child(self, plan: Any, title: str) -> Outcome:
+        self.plans.append(plan)
+        if self.failure is None:
+            tables = [made.predicted(**one) for one in plan.extra["predict"]["points"]]
+            return made.ended(plan, tables, made.LARGEST)
+        said = {"word": "failed", "sentence": self.failure.sentence, "failure": self.failure}
+        return dataclasses.replace(made.ended(plan, []), **said)
+
+    async def largest(self) -> tuple[int | None, str]:
+        project = load(self.path)
+        return await predicted_largest(self.context, project, spec_hash(project), 1, None)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("PEAKMARK_STATE", str(tmp_path / "state"))
+    file = tmp_path / "tiny.toml"
+    file.write_text(PROJECT)
+    return file
+
+
+async def test_a_prediction_is_made_first_and_used_again(path):
+    first, second = World(path), World(path)
+    micro, said = await first.largest()
+    assert micro == 107
+    assert said.startswith("prediction f-")
+    assert said.endswith("says 107, made in 0.0 s")
+    assert first.plans[0].extra["predict"]["largest"] == {"reserved_limit_bytes": LIMIT, "upper": None}
+    assert (await second.largest())[0] == 107
+    assert second.plans == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"largest_limit_bytes": LIMIT - 1},
+        {"target": "NVIDIA L4"},
+        {"allocator": "expandable_segments:True"},
+        {"precision": "bf16"},
+        {"largest": None},
+    ],
+)
+async def test_a_saved_prediction_of_something_else_is_not_used(path, changes):
+    spec = spec_hash(load(path))
+    one = made.prediction(spec, **{"largest": 50, "largest_limit_bytes": LIMIT, **changes})
+    save.record(path, lambda measured: dataclasses.replace(measured, prediction={"f-1": one}))
+    world = World(path)
+    assert (await world.largest())[0] == 107
+    assert len(world.plans) == 1
+
+
+async def test_a_refused_prediction_is_told_and_the_search_goes_on_without(path):
+    world = World(path, failure=Failed("prediction", "cannot predict: aten.nonzero in router"))
+    micro, said = await world.largest()
+    assert micro is None
+    assert said == "no prediction to begin with: cannot predict: aten.nonzero in router"
+
+
+async def test_what_is_never_predicted_is_no_obstacle_to_a_search(path):
+    path.write_text(PROJECT + "[workload.step]\ncompile = true\n")
+    micro, said = await World(path).largest()
+    assert micro is None
+    assert "workload.step.compile = true" in said
+
+
+@pytest.mark.parametrize("device", [None, Device("cpu", "cpu", "CPU", GIB)])
+async def test_on_the_cpu_nothing_is_predicted(path, device):
+    world = World(path, device)
+    assert await world.largest() == (None, "")
+    assert world.plans == []

@@ -1,0 +1,46 @@
+"""What a probe on a GPU says of the bytes that no allocator counts, for the next prediction."""
+
+from __future__ import annotations
+
+from tui.project.calibration import Calibration
+from tui.project.measured import Environment, Probe
+
+MEASURED = ("fits", "fits-without-reserve", "does-not-fit")
+"""Outcomes of a probe that ran to its end."""
+
+
+def calibration_of(id: str, probe: Probe, place: Environment) -> Calibration | None:
+    """The calibration that ``probe`` gives; None on the CPU, or where process or reserved were not read.
+
+    Both readings are the largest of the run: what the allocator reserves and what libraries load only grow.  While
+    others' use changed, the process is not known well enough.
+    """
+    if probe.device != "cuda" or probe.contended or probe.outcome not in MEASURED:
+        return None
+    process, reserved = probe.readings.get("process"), probe.readings.get("allocator_reserved")
+    if process is None or reserved is None or process.bytes is None or reserved.bytes is None:
+        return None
+    context = process.bytes - reserved.bytes
+    if context <= 0:
+        return None
+    peak = probe.phases.get(probe.worst_phase or "")
+    workspaces = None if peak is None else peak.rows.get("library_workspaces", 0)
+    unknown = {} if workspaces is not None else {"library_workspaces_bytes": "no traced run of it ended"}
+    return Calibration(
+        at=probe.at,
+        probe=id,
+        device=place.device,
+        torch=place.torch,
+        context_bytes=context,
+        driver=place.driver,
+        cuda=place.cuda,
+        library_workspaces_bytes=workspaces,
+        micro_batch=probe.micro_batch,
+        unknown=unknown,
+    )
+
+
+def calibration_table(id: str, probe: Probe, key: str, place: Environment | None) -> dict[str, Calibration]:
+    """``measured.calibration`` of one environment; empty when the probe gives none."""
+    found = None if place is None else calibration_of(id, probe, place)
+    return {} if found is None else {key: found}
