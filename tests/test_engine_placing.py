@@ -79,3 +79,48 @@ def test_what_torch_does_not_offer_is_refused_in_one_sentence_with_the_mend(line
     assert "gpt.toml:" in said
     assert caught.value.hint.startswith("set ")
     assert "\n" not in said
+
+
+# --- what can be predicted ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "sentence"),
+    [
+        ('weights = "host"\nstrategy = "fsdp2"', "cuda", "cannot predict: placement.weights = 'host'"),
+        ('optimizer = "host-pinned"', "cuda", "cannot predict: placement.optimizer = 'host-pinned'"),
+        ('activations = "disk"', "cuda", "cannot predict: placement.activations = 'disk'"),
+        ('activations = "host"', "cpu", "on a CPU device and host are the same memory"),
+        ("tensor_parallel = 2", "cuda", "placement.tensor_parallel = 2 is a declared divisor"),
+        ("pipeline_parallel = 4", "cuda", "placement.pipeline_parallel = 4 is a declared divisor"),
+    ],
+)
+def test_what_no_trace_can_stand_for_is_not_predicted(lines, kind, sentence):
+    with pytest.raises(RunError) as caught:
+        placing.refuse_predicted(project(lines), kind)
+    assert sentence in str(caught.value)
+    assert caught.value.where.startswith("gpt.toml:")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ('ranks = 256\nstrategy = "fsdp2"\nshard_each = ["Block"]', "cuda"),
+        ('ranks = 2\nstrategy = "ddp"', "cpu"),
+        ('activations = "host-pinned"', "cuda"),
+        ('ranks = 8\nstrategy = "zero2"', "cuda"),
+    ],
+)
+def test_many_ranks_and_activations_on_the_host_are_predicted(lines, kind):
+    placing.refuse_predicted(project(lines), kind)
+
+
+def test_a_prediction_is_told_the_placement_and_the_options_that_are_said():
+    found = project('ranks = 8\nstrategy = "fsdp2"\nshard_each = ["Block"]\nparam_dtype = "bf16"')
+    assert placing.predicted(found.spec.placement) == {
+        "ranks": 8,
+        "strategy": "fsdp2",
+        "shard_each": ["Block"],
+        "options": {"param_dtype": "bf16"},
+    }

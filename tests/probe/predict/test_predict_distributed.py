@@ -284,3 +284,32 @@ def test_everything_that_was_changed_of_torch_is_as_it_was():
     Predicted(4, to_device=True)
     assert now() == before
     assert not torch.distributed.is_initialized()
+
+
+def traced_on_host(pinned, to_device=True):
+    mode, semantics = FakeMode(), Semantics()
+    recorder = Recorder(mode, semantics)
+    layers = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64, bias=False), nn.Tanh()) for _ in range(8)])
+    with mode, recorder, Group({}, recorder, semantics.assumptions, to_device):
+        model = layers._apply(mode.from_tensor)
+        recorder.know(model)
+        for one in model.parameters():
+            recorder.take(one, "weights", "build")
+        x = torch.ones(256, 64)
+        with torch.autograd.graph.save_on_cpu(pin_memory=pinned):
+            loss = model(x).sum()
+        held = sum(change for _, _, change in recorder.record().events)
+        loss.backward()
+        record = recorder.record()
+    assert torch.autograd.graph.save_on_cpu.__name__ == "save_on_cpu"
+    return held, record.peak(0, len(record.events))[0]
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_saved_tensors_on_the_host_leave_the_device_and_come_back_one_by_one(pinned):
+    one, weights = 256 * 64 * 4, 8 * 64 * 64 * 4
+    held, peak = traced_on_host(pinned)
+    assert held == weights + one + 4  # the batch and the loss; nothing between them
+    stays, most = traced_on_host(False, to_device=False)
+    assert stays == held + 8 * one
+    assert peak < most - 4 * one

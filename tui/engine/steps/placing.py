@@ -72,6 +72,63 @@ def _refuse_weights(project: Project, placement: PlacementSpec, away: list[str])
         )
 
 
+def refuse_predicted(project: Project, kind: str) -> None:
+    """Raise for a placement that no trace can stand for; ``kind`` is the device's: cpu or cuda.
+
+    Raises:
+        RunError: the key, where it stands and what to do instead.
+    """
+    placement = project.spec.placement
+    for part in PARTS:
+        where = getattr(placement, part)
+        if where == "device" or (part == "activations" and where != "disk" and kind == "cuda"):
+            continue
+        if part == "activations" and where != "disk":
+            raise RunError(
+                f"cannot predict: placement.activations = {where!r}, but on a CPU device and host are the same memory",
+                where=project.at("placement.activations"),
+                hint='set it to "device", or predict for a GPU: --gpu',
+            )
+        raise RunError(
+            f"cannot predict: placement.{part} = {where!r}; of what is kept elsewhere only activations on the host are",
+            where=project.at(f"placement.{part}"),
+            hint=f"measure it: peakmark probe {project.path.name}",
+        )
+    for key, what in (
+        ("tensor_parallel", "a part of every layer"),
+        ("pipeline_parallel", "some of the layers"),
+    ):
+        if getattr(placement, key) > 1:
+            raise RunError(
+                f"cannot predict: placement.{key} = {getattr(placement, key)} is a declared divisor; "
+                f"a trace has the whole model, not {what}",
+                where=project.at(f"placement.{key}"),
+                hint="the declared column divides by it; or let build() make one device's part, and delete the line",
+            )
+    if placement.master_weights:
+        raise RunError(
+            "cannot predict: placement.master_weights = true; the library that keeps them is not in the trace",
+            where=project.at("placement.master_weights"),
+            hint="the ledger's declared column has them; delete the line to predict without",
+        )
+
+
+def predicted(placement: PlacementSpec) -> dict[str, Any]:
+    """The placement as ``Plan.extra["predict"]`` has it; options are those that are not their default."""
+    default = PlacementSpec()
+    options = {
+        key: getattr(placement, key)
+        for key in ("gradient_as_bucket_view", "reshard_after_forward", "param_dtype", "reduce_dtype")
+        if getattr(placement, key) != getattr(default, key)
+    }
+    return {
+        "ranks": placement.ranks,
+        "strategy": placement.strategy,
+        "shard_each": list(placement.shard_each),
+        "options": options,
+    }
+
+
 def kept_on_host(placement: PlacementSpec) -> dict[str, Any] | None:
     """``Plan.extra["placement"]``; None when everything is on the device."""
     if placement.weights == placement.activations == "device":

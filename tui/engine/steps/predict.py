@@ -12,7 +12,7 @@ from typing import Any
 from tui.budget import prediction as predictions
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
-from tui.engine.steps import common
+from tui.engine.steps import common, placing
 from tui.engine.steps.predict_table import prediction_of, with_largest
 from tui.engine.steps.predict_target import Target, target_of
 from tui.engine.steps.timelines import timeline_of
@@ -69,7 +69,7 @@ async def predict(
         RunError: what is asked cannot be predicted, and why.
         SaveError: see ``save.record``.
     """
-    refuse(project)
+    refuse(project, target.kind)
     points = points_of(context, project, lengths)
     around, origin = _context(target, project)
     limit, why = predictions.reserved_limit(project.spec, target.total_bytes, around)
@@ -99,20 +99,13 @@ async def predict(
     return judged
 
 
-def refuse(project: Project) -> None:
-    """Raise for what no prediction is made of.
+def refuse(project: Project, kind: str) -> None:
+    """Raise for what no prediction is made of; ``kind`` is the device's: cpu or cuda.
 
     Raises:
         RunError: the key, where it stands and what to do instead.
     """
-    placement = project.spec.placement
-    for part in ("weights", "gradients", "optimizer", "activations"):
-        if getattr(placement, part) != "device":
-            raise RunError(
-                f'cannot predict: placement.{part} = "{getattr(placement, part)}"; only what stays on the device is',
-                where=project.at(f"placement.{part}"),
-                hint=f"measure it: peakmark probe {project.path.name}",
-            )
+    placing.refuse_predicted(project, kind)
     if project.spec.workload.step.compile:
         raise RunError(
             "cannot predict: workload.step.compile = true; what torch.compile fuses is not known before it has run",
@@ -166,12 +159,7 @@ def _asked(
         "largest": None
         if limit is None
         else {"reserved_limit_bytes": limit, "upper": min(bounds, default=None)},
-        "placement": {
-            "ranks": spec.placement.ranks,
-            "strategy": spec.placement.strategy,
-            "shard_each": list(spec.placement.shard_each),
-            "options": {},
-        },
+        "placement": placing.predicted(spec.placement),
     }
 
 

@@ -3,6 +3,7 @@
 ``fsdp2`` (and ``zero3``, the same algorithm) is torch's own ``fully_shard`` on the tensors without values, for any
 number of ranks.  ``ddp`` and ``zero1`` hold reduction buckets as ``DistributedDataParallel`` makes them; what
 ``zero1`` and ``zero2`` divide is divided in the record (``divided``).  Rank 0 is the fullest one of them all.
+Saved tensors that the placement keeps on the host leave the device here too (``offload``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..faults import TaskError, one_line
-from . import collectives, divided
+from . import collectives, divided, offload
 from .buckets import Buckets
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Group:
         return self.ranks > 1 and self.strategy in SHARDED
 
     def __enter__(self) -> Group:
+        if self._to_device:
+            self._stack.enter_context(offload.saved_on_host())
         if self.sharding:
             with _disable_current_modes():  # a mesh asks its tensors for values
                 self._mesh = _mesh(self.ranks)
