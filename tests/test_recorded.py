@@ -383,7 +383,7 @@ def test_the_limit_on_memory_is_lifted_again_after_reading():
 
 def test_a_file_larger_than_the_machine_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr("tui.probe.bounded._available", lambda: 3 * MIB)
-    content = pickle.dumps([0] * 2_000_000)  # a list of 16 MB
+    content = pickle.dumps([0] * 6_000_000)  # a list of 48 MB
     with pytest.raises(
         SnapshotError, match=r"than the 3 MiB that this machine has left; record fewer events"
     ):

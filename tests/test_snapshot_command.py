@@ -4,10 +4,20 @@ import pickle
 import pytest
 from memory_records import MIB, Recorder, event, segment, snapshot, traces
 
-from tui.commands.snapshot import document, lines
-from tui.commands.snapshot import snapshot as command
-from tui.errors import ProjectError
+from tui.cli import main
+from tui.commands.snapshot_document import Instant, document
 from tui.probe import recorded
+from tui.report.json_values import unexplained
+from tui.report.snapshot_view import view
+from tui.report.text_snapshot import snapshot_lines
+
+
+def command(path, *words, as_json=False):
+    return main(["snapshot", str(path), *(["--json"] if as_json else []), *words])
+
+
+def lines(history, width, **more):
+    return snapshot_lines(view(document(history, "dump.pickle", **more)), width)
 
 
 def dump(path, value):
@@ -28,14 +38,34 @@ def two_kinds():
 
 def test_people_get_peaks_the_event_what_was_alive_and_what_is_left(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    assert command(dump(tmp_path / "dump.pickle", two_kinds()), as_json=False) == 0
+    assert command(dump(tmp_path / "dump.pickle", two_kinds())) == 0
     assert capsys.readouterr().out.splitlines() == [
         "2 allocations, 1 free, 3 segments, allocator defaults",
         "peak  requested 0.049 · allocated 0.049 · reserved 0.051 · cached 0.002 GiB",
         "at    event 3 of 6: 500 B in train.py:7 step",
+        "allocated over events: █ all the time, ▒ at times; ─ reserved",
+        " 52.0 MiB ────────────▒▒▒▒▒▒▒▒▒▒▒▒███████████████████████▒▒▒▒▒▒▒▒▒▒▒▒───────────",
+        "                      ▒▒▒▒▒▒▒▒▒▒▒▒███████████████████████▒▒▒▒▒▒▒▒▒▒▒▒",
+        "                      ▒▒▒▒▒▒▒▒▒▒▒▒███████████████████████▒▒▒▒▒▒▒▒▒▒▒▒",
+        "          ██████████████████████████████████████████████████████████████████████",
+        "          ██████████████████████████████████████████████████████████████████████",
+        "          ██████████████████████████████████████████████████████████████████████",
+        "          ██████████████████████████████████████████████████████████████████████",
+        "        0 ██████████████████████████████████████████████████████████████████████",
+        "          0                                  ^ 3                               5",
         "alive (innermost frame)                                           GiB    blocks",
         "alive before recording began: the file has no stack             0.029         1",
         "train.py:7 step                                                 0.020         2",
+        "  alive by size (most of them from)                               GiB    blocks",
+        "   31,457,280 B alive before recording began                    0.029         1",
+        "   20,971,520 B train.py:7 step                                 0.020         1",
+        "          500 B train.py:7 step                                 <.001         1",
+        "3 segments at the peak: 0.051 GiB · in use 0.049 · free 0.002",
+        "of it 0.002 in split segments, which stay",
+        "largest free block: 0 B for large requests · 2.0 MiB for those up to 1 MiB",
+        "most free in segment     pool  blocks       MiB    in use     free  largest free",
+        "0x10003200000           small       2       2.0       <.1      2.0       2.0 MiB",
+        "2 other segments                    2      50.0      50.0        0           0 B",
         "largest free block at the end: 20.0 MiB of 22.0 MiB cached",
     ]
 
@@ -56,13 +86,7 @@ def test_programs_get_one_document_with_exact_bytes(tmp_path, capsys):
     assert found["instant"]["frame"] == "train.py:7 step"
     assert sum(place["bytes"] for place in found["alive"]) == found["peak"]["requested_bytes"]
     assert found["placement"]["wrong_addresses_count"] == 0
-    assert found["unknown"] == {}
-
-
-def nulls(value, path=""):
-    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    here = [path] if value is None else []
-    return here + [one for key, part in parts for one in nulls(part, f"{path}.{key}".lstrip("."))]
+    assert found["unknown"] == {"capacity_bytes": "no --capacity was given: nothing runs out"}
 
 
 def quiet():
@@ -85,10 +109,7 @@ def old():
 
 @pytest.mark.parametrize("make", [two_kinds, quiet, changed, old])
 def test_every_null_has_its_reason(make):
-    found = document(recorded.read(make()))
-    reasons = found.pop("unknown")
-    assert sorted(reasons) == sorted(nulls(found))
-    assert all(reasons.values())
+    assert unexplained(document(recorded.read(make()))) == []
 
 
 def test_reasons_say_what_is_the_matter():
@@ -139,7 +160,7 @@ def test_a_fragmented_cache_is_told_from_a_full_device():
     failed = {"action": "oom", "device_free": 5 * MIB, "size": 22 * MIB, "stream": 0, "time_us": 99}
     taken["device_traces"][0].append(failed)
     told = "cause FRAGMENTATION: 22.0 MiB of the cache is free and 5.0 MiB beside it, enough for 22.0 MiB"
-    assert any(line.startswith(told) for line in lines(recorded.read(taken), 200))
+    assert any(line.startswith(told) for line in lines(recorded.read(taken), 120))
 
 
 def many_places():
@@ -155,15 +176,16 @@ def many_places():
     return recorded.read(snapshot(events, [segment(1 << 40, blocks)]))
 
 
-@pytest.mark.parametrize("width", [48, 60, 80, 200])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width):
     assert max(map(len, lines(many_places(), width))) <= width
 
 
 def test_lines_of_one_function_are_one_row_and_small_places_come_last_together():
-    shown = list(lines(many_places(), 80))
-    assert shown[4].split() == ["m1.py:10", "to", ":14", "f0", "0.005", "5"]
-    assert shown[-2].split() == ["3", "other", "places", "0.003", "3"]
+    shown = lines(many_places(), 80)
+    first = shown.index(next(line for line in shown if line.startswith("alive (innermost")))
+    assert shown[first + 1].split() == ["m1.py:10", "to", ":14", "f0", "0.005", "5"]
+    assert shown[first + 11].split() == ["3", "other", "places", "0.003", "3"]
 
 
 def test_nothing_in_a_file_can_move_the_cursor():
@@ -199,28 +221,160 @@ class Evil:
 def test_a_file_of_another_kind_is_one_sentence(tmp_path, capsys, content, sentence):
     path = tmp_path / "dump.pickle"
     path.write_bytes(content)
-    with pytest.raises(ProjectError) as caught:
-        command(path, as_json=True)
-    assert (caught.value.sentence(), caught.value.code) == (f"{path}: {sentence}", 2)
-    assert capsys.readouterr().out == ""
+    assert command(path, as_json=True) == 2
+    said = capsys.readouterr()
+    assert said.err == f"peakmark: {path}: {sentence}\n"
+    assert json.loads(said.out)["document"] == "error"
 
 
-def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path):
-    with pytest.raises(ProjectError, match="no such file; write one with"):
-        command(tmp_path / "none.pickle", as_json=False)
-    with pytest.raises(ProjectError, match="is not a regular file"):
-        command(tmp_path, as_json=False)
+def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path, capsys):
+    assert command(tmp_path / "none.pickle") == 2
+    assert "no such file; write one with" in capsys.readouterr().err
+    assert command(tmp_path) == 2
+    assert "is not a regular file" in capsys.readouterr().err
+
+
+def test_another_instant_has_its_own_live_set_and_segments(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", two_kinds())
+    command(path, "--at", "end", as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["at"]["what"], found["at"]["event_index"], found["at"]["requested_bytes"]) == (
+        "end",
+        5,
+        30 * MIB + 500,
+    )
+    assert sum(one["bytes"] for one in found["alive"]) == sum(one["bytes"] for one in found["alive_by_size"])
+    assert found["fragmentation"] == {
+        "segments_count": 3,
+        "reserved_bytes": 52 * MIB,
+        "active_bytes": 30 * MIB + 512,
+        "free_bytes": 22 * MIB - 512,
+        "split_free_bytes": 2 * MIB - 512,
+        "whole_free_bytes": 20 * MIB,
+        "largest_free_small_bytes": 2 * MIB - 512,
+        "largest_free_large_bytes": 20 * MIB,
+    }
+    assert found["segments"][0]["free_bytes"] == 20 * MIB
+    command(path, "--at", "1")
+    shown = capsys.readouterr().out
+    assert "at    event 1 of 6: 20,971,520 B in train.py:7 step" in shown
+    assert "then  requested 0.049 · allocated 0.049 · reserved 0.049 GiB" in shown
+    assert "alive after event 1 (innermost frame)" in shown
+
+
+@pytest.mark.parametrize("word", ["6", "-1", "x", "1.5", "peaks"])
+def test_an_instant_that_the_record_lacks_is_one_sentence(tmp_path, capsys, word):
+    assert command(dump(tmp_path / "dump.pickle", two_kinds()), f"--at={word}") == 2
+    said = f"peakmark: --at is peak, end or an event's number from 0 to 5, got {word!r}\n"
+    assert capsys.readouterr().err == said
+
+
+def test_the_segments_of_a_record_by_other_rules_are_known_at_its_end_alone():
+    history = recorded.read(changed())
+    assert document(history)["segments"] is None
+    assert "only the end is in the file" in document(history)["unknown"]["segments"]
+    assert len(document(history, at=Instant("end", 5))["segments"]) == 3
+    text = " ".join(lines(history, 80))
+    assert "segments at the peak: n/a, the allocator settings are not the default ones" in text
+    assert "requested over events" in text
+
+
+def growing():
+    """Each step asks 2 MiB more than the last and frees the step before: blocks of old sizes stay in the cache."""
+    recorder = Recorder()
+    recorder.begin()
+    for step in range(10):
+        recorder.malloc(step, (40 + 2 * step) * MIB)
+        if step:
+            recorder.free(step - 1)
+    return recorder.snapshot()
+
+
+def test_settings_are_compared_with_the_defaults_in_a_table(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", growing())
+    assert (
+        command(path, "--alloc-conf", "expandable_segments:True", "--alloc-conf", "max_split_size_mb:64") == 0
+    )
+    shown = capsys.readouterr().out.splitlines()
+    first = shown.index(next(line for line in shown if line.startswith("replayed")))
+    rows = [line.split() for line in shown[first + 1 : first + 5]]
+    assert rows[0][:3] == ["as", "recorded", "0.479"]
+    assert rows[1] == ["defaults", "0.479", "0.111", "0", "no", "proved"]  # 40 + 42 + ... + 58 MiB
+    assert rows[2] == ["expandable_segments:True", "0.176", "0.111", "0", "no", "source"]  # 9 pages
+    assert [row[0] for row in rows[3:]] == ["max_split_size_mb:64"]
+    assert "rules proved: default: proved by recorded traces" in shown
+    assert "rules source: from source, not yet verified" in shown
+
+
+def test_what_would_have_run_out_is_a_verdict_and_its_exit_code(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", growing())
+    assert command(path, "--capacity", "130MiB") == 0
+    assert "FITS 130.0 MiB with the defaults: 126.0 MiB reserved" in capsys.readouterr().out  # 40 + 42 + 44
+    assert command(path, "--capacity", "113MiB") == 1  # the last two are 56 + 58 MiB
+    said = " ".join(capsys.readouterr().out.split())
+    assert "DOES NOT FIT 113.0 MiB with the defaults: event 35 asked 58.0 MiB in train.py:7 step with" in said
+    assert "56.0 MiB reserved, 56.0 MiB of it allocated; the largest free block was 0 B" in said
+
+
+def test_one_of_the_settings_asked_for_that_holds_is_enough(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", growing())
+    words = ("--capacity", str(115 * MIB), "--alloc-conf", "expandable_segments:True")  # in pages: 100 MiB
+    assert command(path, *words, as_json=True) == 1
+    found = json.loads(capsys.readouterr().out)
+    plain, other = found["replays"]
+    assert (plain["settings"], plain["out_of_memory"]) == ("", {})
+    assert plain["basis"] == "from source, not yet verified"  # it had to give back and ask again
+    assert other["out_of_memory"]["asked_bytes"] == 46 * MIB  # three pages of 20 MiB beside the same three
+    assert found["capacity_bytes"] == 115 * MIB
+    assert command(path, *words, "--alloc-conf", "max_split_size_mb:64") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--alloc-conf", "expandable_segment:True"], "did you mean expandable_segments?"),
+        (["--alloc-conf", "backend:cudaMallocAsync"], "backend:cudaMallocAsync cannot be simulated"),
+        (["--capacity", "6G"], "could mean two sizes"),
+        (["--capacity", "0"], "must be more than nothing"),
+        (["--top", "0"], "must be a whole number, 1 or more"),
+    ],
+)
+def test_words_that_mean_nothing_are_one_sentence(tmp_path, capsys, words, said):
+    assert command(dump(tmp_path / "dump.pickle", growing()), *words) == 2
+    text = capsys.readouterr().err
+    assert said in text
+    assert text.count("\n") == 1
+
+
+def test_plain_is_one_figure_a_line_and_ascii_has_no_other_character(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", two_kinds())
+    command(path, "--plain")
+    shown = capsys.readouterr().out.splitlines()
+    assert f"peak.requested_bytes {50 * MIB + 500}" in shown
+    command(path, "--ascii")
+    text = capsys.readouterr().out
+    assert text.isascii()
+    assert "allocated over events: # all the time, = at times; - reserved" in text
+
+
+def test_more_rows_are_shown_when_asked_for(tmp_path, capsys):
+    path = dump(tmp_path / "dump.pickle", two_kinds())
+    command(path, "--top", "1")
+    shown = capsys.readouterr().out
+    assert "1 other place " in shown
+    assert "2 other sizes" in shown
 
 
 @pytest.mark.skipif(traces() is None, reason="the recorded traces are not here; PEAKMARK_TRACES names them")
 def test_a_real_training_step_reads_as_documented(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    command(traces() / "lm_423m_train_ctx128.pickle", as_json=False)
+    command(traces() / "lm_423m_train_ctx128.pickle")
     shown = capsys.readouterr().out.splitlines()
     assert shown[:3] == [
         "6,526 allocations, 6,305 frees, 377 segments, allocator defaults",
         "peak  requested 6.532 · allocated 6.544 · reserved 6.738 · cached 0.194 GiB",
         "at    event 9,966 of 19,136: 40,960,000 B in optimizer.py:80 step",
     ]
-    assert [line.split()[-2] for line in shown[4:7]] == ["4.745", "1.576", "0.191"]
+    first = shown.index(next(line for line in shown if line.startswith("alive (innermost")))
+    assert [line.split()[-2] for line in shown[first + 1 : first + 4]] == ["4.745", "1.576", "0.191"]
     assert shown[-1] == "largest free block at the end: 40.0 MiB of 398.9 MiB cached"

@@ -133,13 +133,7 @@ def _commands() -> argparse.ArgumentParser:
     _add(commands, "run", _run, "several steps: a batch job, a CI step", _run_args)
     _add(commands, "runs", _runs, "what is running or was left running", lambda parser: None)
     _add(commands, "stop", _stop, "end a run", lambda parser: parser.add_argument("run"))
-    _add(
-        commands,
-        "snapshot",
-        _snapshot,
-        "read a torch.cuda memory snapshot",
-        lambda one: one.add_argument("file", type=Path),
-    )
+    _add(commands, "snapshot", _snapshot, "read a torch.cuda memory snapshot", _snapshot_args)
     _add(commands, "calc", _calc, "the calculators by themselves: params, batch", _calc_args)
     _add(commands, "doctor", _doctor, "what was found here, and what to do about it", _doctor_args)
     return parser
@@ -243,6 +237,7 @@ def _run_args(parser: argparse.ArgumentParser) -> None:
     _probe_args(parser)
     parser.add_argument("--steps", type=names, default=STEPS, help=f"default: {','.join(STEPS)}")
     parser.add_argument("--settings", type=settings, help=argparse.SUPPRESS)
+    parser.add_argument("--gpu", metavar="NAME|BYTES", help="predict for this GPU")
     parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)
     parser.add_argument("-o", "--output", type=Path, help="the report's file")
 
@@ -266,6 +261,12 @@ def _calc_args(parser: argparse.ArgumentParser) -> None:
     from tui.commands import calc_arguments
 
     calc_arguments.add(parser)
+
+
+def _snapshot_args(parser: argparse.ArgumentParser) -> None:
+    from tui.commands import snapshot_arguments
+
+    snapshot_arguments.add(parser)
 
 
 def _doctor_args(parser: argparse.ArgumentParser) -> None:
@@ -380,7 +381,7 @@ def _stop(given: argparse.Namespace) -> int:
 def _snapshot(given: argparse.Namespace) -> int:
     from tui.commands.snapshot import snapshot
 
-    return snapshot(given.file, given.json)
+    return snapshot(given, _output(given))
 
 
 def _calc(given: argparse.Namespace) -> int:

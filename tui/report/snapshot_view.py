@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+POINTS = 480
+"""Points of a timeline at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -93,6 +96,19 @@ class Fragmentation:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """An allocation that failed while it was recorded."""
+
+    event: int
+    asked: int
+    device_free: int
+    """What the driver had left."""
+    cause: str
+    """capacity | fragmentation | unknown."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """Where a replay ran out of memory; the figures are those of that moment."""
 
@@ -162,7 +178,7 @@ class SnapshotView:
     timeline_of: str
     """allocated | requested: what ``points`` show."""
     points: tuple[Point, ...]
-    """At most 480, over all events."""
+    """At most ``POINTS``, over all events."""
     live: tuple[Live, ...]
     """By frame, most bytes first; their bytes add up to ``at_figures.requested``."""
     sizes: tuple[Sized, ...]
@@ -170,8 +186,8 @@ class SnapshotView:
     segments: tuple[SegmentUse, ...] | None
     """Most free bytes first; None: where blocks lay at that instant is not known."""
     fragmentation: Fragmentation | None
-    failures: tuple[str, ...]
-    """What the record says of each allocation that failed, one sentence each."""
+    failures: tuple[Refused, ...]
+    """Allocations that failed while it was recorded."""
     capacity: int | None
     """What the replays might reserve."""
     replays: tuple[Replay, ...]
@@ -264,8 +280,9 @@ def _fragmentation(table: Mapping[str, Any] | None) -> Fragmentation | None:
     return None if table is None else Fragmentation(*(table[key] for key in _FRAGMENTATION))
 
 
-def _failed(table: Mapping[str, Any]) -> str:
-    return f"{table['cause'].upper()}: {table['why']}"
+def _failed(table: Mapping[str, Any]) -> Refused:
+    names = ("event_index", "asked_bytes", "device_free_bytes", "cause", "why")
+    return Refused(*(table[name] for name in names))
 
 
 def _replay(table: Mapping[str, Any]) -> Replay:
