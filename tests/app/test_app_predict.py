@@ -129,6 +129,33 @@ async def test_the_gpu_that_was_chosen_is_that_of_every_prediction_of_the_sessio
         assert app.gpu == "H100 80GB HBM3"
 
 
+@pytest.mark.parametrize(
+    ("key", "gpu", "options"), [("3", "", "--device cpu"), ("4", "L4", "--gpu L4"), ("1", "", "")]
+)
+async def test_beside_a_measurement_on_the_cpu_the_prediction_is_of_the_cpu_unless_a_gpu_is_chosen(
+    key, gpu, options
+):
+    world = FakeSource(sample.cpu())
+    app = opened(world)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.gpu = gpu
+        await pilot.press(key, "p")
+        await settle(app, pilot)
+        assert world.options == [tuple(options.split())]
+
+
+def test_a_prediction_for_another_device_than_that_of_the_measurement_is_behind_d():
+    found = sample.cpu()
+    prediction = sample.cuda_prediction(micro_batch=32, accumulate=1, length=None, precision="fp32")
+    project = sample.predicted(found, prediction)
+    rows = text(project, "ledger").split("\n")
+    assert "d: predicted for H100" in rows[22]
+    assert "predicted" not in rows[7]
+    behind = text(project, "ledger", cursor=Cursor(pane=1))
+    assert "FITS, by prediction" in behind
+    assert "retained activations 8.774" in " ".join(behind.split())
+
+
 async def test_leaving_the_list_of_gpus_changes_nothing():
     app = opened(FakeSource(sample.empty()))
     async with app.run_test(size=(80, 24)) as pilot:

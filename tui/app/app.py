@@ -69,6 +69,7 @@ class PeakmarkApp(RunningApp):
         source: the outside world.
         ascii_only: draw with ASCII only.
         theme_name: name of a theme; None: dark, or ansi under NO_COLOR.
+        snapshot: a memory snapshot to look at first.
 
     Raises:
         PeakmarkError: the project or a theme cannot be read.
@@ -105,6 +106,7 @@ class PeakmarkApp(RunningApp):
         *,
         ascii_only: bool = False,
         theme_name: str | None = None,
+        snapshot: Path | None = None,
     ) -> None:
         plain = bool(os.environ.get("NO_COLOR"))
         # Read when the app is made: a class of its own would be the only other way to choose it.
@@ -119,6 +121,7 @@ class PeakmarkApp(RunningApp):
         """Stamp of the file when it was last found changed, so that a broken one is read once."""
         self._preview: tuple[str, ...] | None = None
         self._pending = False
+        self._snapshot = snapshot
         self._choose_theme(theme_name or ("ansi" if plain else "dark"))
         if project_path is not None:
             self._take(source.load(project_path))
@@ -150,6 +153,8 @@ class PeakmarkApp(RunningApp):
         self.set_interval(_LOOK_S, self.look)
         if self.project is not None:
             self.call_after_refresh(self._opened)
+        if self._snapshot is not None:
+            self.open_snapshot(self._snapshot)
 
     def _opened(self) -> None:
         self.source.opened(self.project)

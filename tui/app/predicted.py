@@ -18,4 +18,4 @@ def prediction_for(spec: Spec, measured: Measured, probe: Probe | None) -> tuple
 
 def target_of(one: Prediction) -> str:
     """The device that was predicted for, for people."""
-    return one.target or ("a CUDA device" if one.semantics == "cuda" else "this CPU")
+    return one.target.removeprefix("NVIDIA ") or ("a CUDA device" if one.semantics == "cuda" else "this CPU")

@@ -18,7 +18,12 @@ _SWITCH_S = 0.001
 
 
 def run_app(
-    project_path: Path | None, *, ascii: bool = False, mouse: bool = True, theme: str | None = None
+    project_path: Path | None,
+    *,
+    ascii: bool = False,
+    mouse: bool = True,
+    theme: str | None = None,
+    snapshot: Path | None = None,
 ) -> int:
     """Open the app and return its exit code: 0, 2 for a bad project or terminal, 128 + n on signal n.
 
@@ -27,6 +32,7 @@ def run_app(
         ascii: draw with ASCII only; also chosen for TERM=linux and for a locale that is not UTF-8.
         mouse: let the terminal report the mouse.
         theme: name of a theme; None: dark, or ansi under NO_COLOR.
+        snapshot: a memory snapshot to look at first; Esc then goes to the project, or the first-run screen.
     """
     try:
         refuse(os.environ, sys.__stdin__, sys.__stderr__)
@@ -39,7 +45,7 @@ def run_app(
         from tui.app.source import World
 
         sys.setswitchinterval(_SWITCH_S)
-        app = PeakmarkApp(project_path, World(), ascii_only=plain, theme_name=theme)
+        app = PeakmarkApp(project_path, World(), ascii_only=plain, theme_name=theme, snapshot=snapshot)
         app.run(mouse=mouse)
     except PeakmarkError as error:
         print(f"peakmark: {error.sentence()}", file=sys.stderr)

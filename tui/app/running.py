@@ -23,6 +23,9 @@ from tui.probe import protocol
 TICKS_PER_S = 4
 """Live traces are drawn this often at most; everything else once a second."""
 
+CPU = "cpu"
+"""In place of a GPU's name."""
+
 _SAVED = (
     protocol.MeasurementStarted,
     protocol.MeasurementEnded,
@@ -186,24 +189,33 @@ class RunningApp(App[None]):
         """Predict the batch of the project, on the screens that show a prediction."""
         screen = self.step_screen
         if self.project is not None and screen is not None and screen.step in PREDICTS:
-            self.predict()
+            self.predict(screen.predicted_probe())
 
-    def predict(self, micro: int | None = None) -> None:
-        """Start a prediction.
+    def predict(self, probe: Any = None) -> None:
+        """Start a prediction for the GPU that was chosen, else for the kind of device of ``probe``.
 
         Args:
-            micro: of another micro-batch than the project's; None: of its own.
+            probe: what the prediction is to stand beside; None: nothing, it is of the project's batch.
         """
-        other = micro is not None and micro != self.project.spec.workload.batch.micro
-        options = ("--batch", str(micro)) if other else ()
+        options: tuple[str, ...] = ()
+        if probe is not None and probe.micro_batch != self.project.spec.workload.batch.micro:
+            options = ("--batch", str(probe.micro_batch))
+        if self.gpu == CPU or (not self.gpu and probe is not None and probe.device == "cpu"):
+            options = (*options, "--device", "cpu")
+        elif self.gpu:
+            options = (*options, "--gpu", self.gpu)
         self.refused = None
-        self.run_step("predict", (*options, *(("--gpu", self.gpu) if self.gpu else ())))
+        self.run_step("predict", options)
 
     def choose_gpu(self) -> None:
         """Choose the GPU that predictions are for from now on, in this session."""
         from tui.app.screens.chooser import Chooser
 
-        choices = [("", "as the project and this machine say"), *self.source.gpus()]
+        choices = [
+            ("", "as the project and this machine say"),
+            (CPU, "this machine's CPU: its operators, no caching allocator"),
+            *self.source.gpus(),
+        ]
         title = "Predict for which GPU?"
         chooser = Chooser(title, choices, self.gpu, ascii_only=self.ascii_only)
         self.push_screen(chooser, self._answer_gpu)
@@ -212,7 +224,8 @@ class RunningApp(App[None]):
         if name is None:
             return
         self.gpu = name
-        self.say(f"p predicts for {name or 'what the project and this machine say'}, until the app is left")
+        where = "this machine's CPU" if name == CPU else name or "what the project and this machine say"
+        self.say(f"p predicts for {where}, until the app is left")
 
     def ask_search(self) -> None:
         """Ask whether to search the largest batch that fits, saying what that runs and for how long."""

@@ -83,7 +83,8 @@ class Chooser(ModalScreen[str | None]):
         rows = [self._line(one, width - 4) for one in left[first : first + height]]
         before, under, after = self._wanted.window(width - 12)
         body = [f"find: {before}│{under}{after}".rstrip(), *(rows or ["nothing has that in its line"])]
-        lines = box(self._title, body, "Enter choose   ↑ ↓ move   Esc leave", width)
+        place = f"   {self._row + 1} of {len(left)}" if left else ""
+        lines = box(self._title, body, f"Enter choose   ↑ ↓ move   Esc leave{place}", width)
         view = self.query_one(LinesView)
         view.styles.width, view.styles.height = width, len(lines)
         view.restyle(styles(self.app.current_theme))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
@@ -24,6 +24,12 @@ class LedgerScreen(StepScreen):
     def on_assumptions(self) -> bool:
         """Whether the second pane is open."""
         return self.cursor.pane == 1
+
+    def predicted_probe(self) -> Any:
+        """The one whose ledger is shown."""
+        from tui.app.views.ledger import ledger_of
+
+        return ledger_of(self.peakmark.project, None).probe
 
     def action_details(self) -> None:
         """Open what the prediction assumes, or go back; each keeps its cursor."""

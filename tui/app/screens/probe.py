@@ -88,7 +88,7 @@ class ProbeScreen(ProbeReader):
     def action_view(self) -> None:
         """The chart or the phases' peaks; modules, categories or tensors."""
         if self.cursor.pane == TIMELINE:
-            self.state = replace(self.state, phases=not self.state.phases)
+            self.state = replace(self.state, phases=not self.state.phases and not self.state.alone)
             self._show(row=-1)
         elif self.cursor.pane == BATCHES:
             self.state = replace(self.state, table=not self.state.table)
@@ -107,7 +107,7 @@ class ProbeScreen(ProbeReader):
         probe, found = self._shown(), self.forecast()
         here = self.cursor.pane in (TIMELINE, ALIVE) and probe is not None
         if not here or found is None or found.timeline in ("", self._lost):
-            app.predict(probe.micro_batch if probe is not None else None)
+            app.predict(probe)
         elif not self.state.reading_output:
             self.state = replace(self.state, laid=not self.state.laid, forecast=None)
             self._made_for = None

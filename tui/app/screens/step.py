@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -60,6 +60,10 @@ class StepScreen(PageScreen):
     def on_restore(self) -> bool:
         """Whether the Report's restore pane is open: ``r`` then rehearses one."""
         return self.step == "report" and self.cursor.pane == 1
+
+    def predicted_probe(self) -> Any:
+        """The measurement that a prediction started here is to stand beside; None: none."""
+        return None
 
     # --- actions
 

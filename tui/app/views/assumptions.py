@@ -9,9 +9,9 @@ from rich.text import Text
 from tui import units
 from tui.app.lines import line, wrap
 from tui.app.page import Page, Row, Scene, Section, answer
-from tui.app.predicted import target_of
 from tui.app.views import predicting
-from tui.app.views.figures import plural
+from tui.app.views.figures import scale_of, sized, title
+from tui.budget.prediction import worst_peak
 from tui.project.prediction import Prediction
 
 KEYS = (("Enter", "choose a GPU"), ("p", "predict"), ("d", "ledger"))
@@ -31,16 +31,16 @@ def page(scene: Scene, found: tuple[str, Prediction] | None, width: int) -> Page
             KEYS,
         )
     key, one = found
-    count = plural(len(one.assumptions), "assumption")
-    shown = answer(width, "●", "PREDICTED", (count, "strong"), f", for {target_of(one)}")
+    shown = predicting.by_prediction(one, scene.project.spec, width)
     parts = (
         ("", [*_made(key, one)]),
+        (f"{one.worst_phase}, at its peak", _rows(one, scene)),
         ("assumed", one.assumptions),
         ("values that the program asked for, and what it was told", one.answered),
         ("approximate", one.approximate),
         ("not covered", (*one.not_covered, *_ranges(one))),
         ("the largest batch, on paper", _largest(one)),
-        ("unknown", [f"{name.replace('_', ' ')}: {why}" for name, why in one.unknown.items()]),
+        ("unknown", [f"{name.replace('_', ' ')}: {why}" for name, why in _unknown(one)]),
     )
     sections = tuple(Section(name, _lines(said, width)) for name, said in parts if said)
     return Page(predicting.going_on(scene, width) or shown, sections, told, KEYS)
@@ -70,6 +70,24 @@ def _made(key: str, one: Prediction) -> Iterable[str]:
         yield f"context, kernels and NCCL: {size} GiB, from {one.context_from}"
     if one.exhausted:
         yield one.exhausted
+
+
+def _rows(one: Prediction, scene: Scene) -> list[str]:
+    """The peak in a few sentences, largest rows first: the ledger has them only beside what was measured."""
+    peak = worst_peak(one)
+    if peak is None:
+        return []
+    scale = scale_of(scene.exact, peak.requested_bytes)
+    sizes = sorted(peak.rows.items(), key=lambda item: -item[1])
+    rows = ", ".join(f"{title(name)} {sized(size, scale)}" for name, size in sizes if size)
+    allocated, reserved = sized(peak.allocated_bytes, scale), sized(peak.reserved_bytes, scale)
+    held = f"tensor-allocated {allocated}, allocator-reserved {reserved}"
+    return [f"requested {sized(peak.requested_bytes, scale)} {scale.unit}: {rows}", held]
+
+
+def _unknown(one: Prediction) -> list[tuple[str, str]]:
+    """What is not known of what was asked for: the app never asks for the largest batch."""
+    return [item for item in one.unknown.items() if item[0] != "largest"]
 
 
 def _ranges(one: Prediction) -> list[str]:

@@ -10,7 +10,7 @@ from tui import units
 from tui.app.choose import latest
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
-from tui.app.predicted import prediction_for
+from tui.app.predicted import prediction_for, target_of
 from tui.app.views import assumptions, predicting
 from tui.app.views.budget_bar import budget_bar
 from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
@@ -44,7 +44,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     """The budget as a bar, the phases, then every row of the ledger."""
     project = scene.project
     if cursor.pane == 1:
-        return assumptions.page(scene, forecast_of(ledger_of(project, None)), width)
+        return assumptions.page(scene, prediction_for(project.spec, project.measured, None), width)
     made = ledger_of(project, cursor.phase)
     scale = scale_of(scene.exact, _largest(made))
     head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
@@ -69,7 +69,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         ("c", "copy"),
     )
     shown = predicting.going_on(scene, width) or _answer(scene, made, width)
-    return Page(shown, tuple(sections), _told(made, width), keys)
+    return Page(shown, tuple(sections), _told(scene, made, width), keys)
 
 
 def forecast_of(made: Ledger) -> tuple[str, Prediction] | None:
@@ -318,16 +318,20 @@ def _nothing_hidden(hidden: list[LedgerRow]) -> str:
     return f"{len(hidden)} not measured" if hidden else ""
 
 
-def _told(made: Ledger, width: int) -> Text:
+def _told(scene: Scene, made: Ledger, width: int) -> Text:
     if made.probe is None and made.prediction is not None:
         return line((f" {fit(predicting.told(made.prediction), width - 2)}", "dim"))
     if made.probe is None:
         return line((" declared rows only; each has its formula", "dim"))
     probe = made.probe
     length = f" x {probe.length:,}" if probe.length else ""
-    return line(
-        (f" {made.probe_id}  {probe.precision}  {probe.micro_batch}{length}, phase {made.phase}", "dim")
-    )
+    said = f"{made.probe_id}  {probe.precision}  {probe.micro_batch}{length}, phase {made.phase}"
+    elsewhere = prediction_for(scene.project.spec, scene.project.measured, None)
+    if (
+        elsewhere is not None and made.prediction is None
+    ):  # of another device than the one that was measured on
+        said += f"; d: predicted for {target_of(elsewhere[1])}"
+    return line((f" {fit(said, width - 2)}", "dim"))
 
 
 def _beside(scene: Scene, made: Ledger, width: int) -> tuple[Row, ...]:

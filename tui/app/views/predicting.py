@@ -28,7 +28,7 @@ def going_on(scene: Scene, width: int) -> Text | None:
     if live is None or live.step != "predict":
         return None
     child = live.child
-    said = child.title or "an iteration on tensors that have no values"
+    said = child.title.removeprefix("prediction ") or "an iteration on tensors that have no values"
     if child.total and child.what:
         said += f", {child.done:,} of {child.total:,} {child.what}"
     elif child.phase:

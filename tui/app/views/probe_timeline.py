@@ -93,7 +93,8 @@ def page(state: ProbeState, head: Row, exact: bool, width: int, height: int) -> 
     told = line((f" {_where(course, event)}; ← → moves, Enter goes to the peak", "dim"))
     if state.laid and state.over is None:
         told = line((" reading the predicted timeline", "dim"))
-    return Page(shown, (Section("", tuple(rows)),), told, KEYS)
+    keys = tuple(one for one in KEYS if one[0] != "v") if state.alone else KEYS
+    return Page(shown, (Section("", tuple(rows)),), told, keys)
 
 
 def absent(said: str, width: int) -> Row:
