@@ -40,7 +40,8 @@ class RMSNorm(nn.Module):
         norm = torch.norm(x, dim=-1, keepdim=True)
         root = torch.sqrt(norm**2 / self.width + 1e-5)
         scaled = x / root
-        return torch.einsum("i,...i->...i", self.gain, scaled).to(kept)
+        out = torch.einsum("i,...i->...i", self.gain, scaled)
+        return out.to(kept)
 
 
 class Rotary(nn.Module):
