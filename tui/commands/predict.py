@@ -10,7 +10,6 @@ from tui.commands import stale, steps
 from tui.commands.output import Output
 from tui.engine.context import Options
 from tui.errors import UsageError
-from tui.project.load import load
 from tui.report.documents_predict import gpus_document, predict_document
 from tui.report.text_gpus import gpus_lines
 from tui.report.text_predict import predict_lines
@@ -38,11 +37,11 @@ def predict(project: Path, options: Options, output: Output, phase: str | None =
     Raises:
         UsageError: a phase that was not predicted; what was predicted is saved all the same.
     """
-    before = frozenset(load(project).measured.prediction)
+    before = steps.probes(project)
     code, ended = steps.do(project, ("predict",), options, output)
     if (error := ended.failed(code)) is not None:
         raise error
-    show(project, output, tuple(sorted(frozenset(load(project).measured.prediction) - before)), phase)
+    show(project, output, steps.ids_of(project, ended.steps[-1], before), phase)
     return code
 
 

@@ -21,7 +21,7 @@ from tui.project.fingerprint import spec_hash
 from tui.project.load import load
 from tui.report.envelope import Source
 
-SHOWN_BY_RUN = ("params", "verify", "probe", "precision", "restore")
+SHOWN_BY_RUN = ("params", "verify", "predict", "probe", "precision", "restore")
 
 
 class Ended:
@@ -103,15 +103,18 @@ def one(project: Path, step: str, options: Options, output: Output) -> int:
 
 
 def probes(project: Path) -> frozenset[str]:
-    """Ids of the probes and searches that the project has now."""
+    """Ids of the probes, searches and predictions that the project has now."""
     measured = load(project).measured
-    return frozenset(measured.probe) | frozenset(measured.search)
+    return frozenset(measured.probe) | frozenset(measured.search) | frozenset(measured.prediction)
 
 
 def ids_of(project: Path, event: StepEnded, before: frozenset[str]) -> tuple[str, ...]:
-    """Ids of what a step saved: every batch of a sweep in order, every search, else the one result."""
+    """Ids of what a step saved: every batch of a sweep in order, every search or prediction, else the one result."""
+    new = probes(project) - before
+    if event.step == "predict":
+        return tuple(sorted(one for one in new if is_prediction(one)))
     if event.step == "probe":
-        saved = set(probes(project) - before)
+        saved = {one for one in new if not is_prediction(one)}
         if searched := is_search(event.result):
             saved.add(event.result)  # one that goes on was there before
         return tuple(sorted(one for one in saved if is_search(one) == searched))
@@ -121,6 +124,11 @@ def ids_of(project: Path, event: StepEnded, before: frozenset[str]) -> tuple[str
 def is_search(id: str) -> bool:
     """Whether ``id`` is that of a search."""
     return id.startswith("s-")
+
+
+def is_prediction(id: str) -> bool:
+    """Whether ``id`` is that of a prediction."""
+    return id.startswith("f-")
 
 
 def fault(code: int, text: str) -> PeakmarkError:
@@ -142,6 +150,10 @@ def show(project: Path, step: str, output: Output, ids: Sequence[str] = ()) -> N
         from tui.commands.params import show as show_params
 
         return show_params(project, output)
+    if step == "predict":
+        from tui.commands.predict import show as show_predictions
+
+        return show_predictions(project, output, tuple(ids))
     if ids and is_search(ids[-1]):
         return _show_searches(project, output, ids)
     from tui.report import documents, documents_measured, text

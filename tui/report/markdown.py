@@ -17,6 +17,7 @@ from tui.report.batch_text import batch_semantics
 from tui.report.envelope import Source
 from tui.report.lines import clean
 from tui.report.markdown_exhausted import exhausted
+from tui.report.markdown_prediction import prediction
 from tui.report.markdown_readings import readings
 from tui.report.markdown_search import search
 from tui.report.markdown_text import escaped, fenced
@@ -42,6 +43,7 @@ def report_markdown(source: Source) -> str:
         [f"# {escaped(sentences.title(source.spec))}", "", *_quote(source, accepted_id, found)],
         _configuration(source, found),
         memory.by_phase(source, found),
+        prediction(source, found),
         readings(source, found),
         memory.candidates(source),
         exhausted(source),

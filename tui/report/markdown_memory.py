@@ -16,6 +16,7 @@ from tui.report.lines import clean
 from tui.report.markdown_text import escaped, fenced, table
 from tui.report.operating import is_current
 from tui.report.stale import changed, is_stale
+from tui.report.text_ledger_predicted import predicted_cell
 from tui.report.text_probe import probe_unit
 
 CHART = 56
@@ -39,7 +40,9 @@ def by_phase(source: Source, found: Operating | None) -> list[str]:
     worst = next(iter(views.values())).verdict.worst_phase
     views = dict(sorted(views.items(), key=lambda item: item[0] != worst))
     what = f"{unit.name} at each phase's own peak, {probe_id}; columns are never added together"
-    head = ["row", "declared", *(f"**{phase}**" if phase == worst else phase for phase in views)]
+    told = views[worst or phases[0]].prediction is not None
+    head = ["row", "declared", *([f"predicted {worst or phases[0]}"] if told else [])]
+    head += [f"**{phase}**" if phase == worst else phase for phase in views]
     rows = [_cells(row, views, unit) for row in views[worst or phases[0]].rows if _shown(row, views)]
     return [
         f"## Ledger by phase ({what})",
@@ -80,7 +83,8 @@ def _shown(row: Row, views: dict[str, Ledger]) -> bool:
 def _cells(row: Row, views: dict[str, Ledger], unit: Unit) -> list[str]:
     label = f"**{row.label}**" if row.kind == "sum" else row.label
     declared = unit.cell(row.declared) if row.declared is not None else ("" if row.kind == "sum" else "-")
-    return [label, declared, *(unit.cell(view.row(row.key).measured) for view in views.values())]
+    told = [predicted_cell(row, unit)] if next(iter(views.values())).prediction is not None else []
+    return [label, declared, *told, *(unit.cell(view.row(row.key).measured) for view in views.values())]
 
 
 def _around(source: Source, found: Ledger) -> list[str]:

@@ -195,7 +195,8 @@ def _largest(spec: Spec, found: Prediction, unit: Unit, width: int) -> list[str]
         lines += labelled("largest", f"{held.replace(';', f' {limit};', 1) if ';' in held else f'{held} {limit}'}",
                           INDENT, width)  # fmt: skip
     elif (why := found.unknown.get("largest")) is not None:
-        lines += labelled("largest", f"n/a: {why}", INDENT, width)
+        shown = why if why.startswith("not asked for") else f"n/a: {why}"
+        lines += labelled("largest", shown, INDENT, width)
     return lines
 
 
