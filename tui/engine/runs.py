@@ -136,7 +136,7 @@ def start(project: Path, steps: Sequence[str], options: Sequence[str] = ()) -> R
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=_environment(),
+            env=environment(),
             start_new_session=True,
         )
     _started.append(runner)
@@ -161,7 +161,7 @@ def _never_began(code: int, log: Path) -> RunError:
     return error
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Ours, with the folder that this package is imported from on the path: -P leaves the current one out."""
     ours = str(Path(tui.__file__).parents[1])
     others = [
