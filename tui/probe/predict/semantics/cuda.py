@@ -40,6 +40,7 @@ class CudaSemantics(Semantics):
         self._after: Dict[Any, rules.Rule] = rules.after()
         self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
         self._after[operator("convolution")] = self._of_convolution
+        self._after[operator("native_batch_norm")] = self._of_batch_norm
         self._wide = statistics.wide()
         self._sizes = _on_host(self.gpu)
         self._reserve = recurrent.Reserve()
@@ -101,6 +102,15 @@ class CudaSemantics(Semantics):
         self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
     ) -> Sequence[Scratch]:
         convolution.declare(args, out, self.assumptions)
+        return ()
+
+    def _of_batch_norm(
+        self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
+    ) -> Sequence[Scratch]:
+        if statistics.batch_norm_on_cudnn(args) and statistics.channels_last(args[0]):
+            self.assumptions.not_covered(
+                "cuDNN batch norm with channels last: its reserve space and workspace are not known"
+            )
         return ()
 
 
