@@ -8,7 +8,7 @@ from itertools import pairwise
 from tui import units
 from tui.report.snapshot_view import Point
 
-MARGIN = 10
+MARGIN = 12
 """Columns of the labels at the left."""
 FULL, PART, RESERVED = "█", "▒", "─"
 
