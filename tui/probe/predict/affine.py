@@ -7,7 +7,7 @@ without another trace, and traced once where it matters.  All sizes are bytes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from .simulate import Event, Simulated, largest_reserved, simulate
 
@@ -26,6 +26,21 @@ class Traced(NamedTuple):
     intervals: Sequence[Tuple[int, int]]
     requested: int
     """Highest of all phases."""
+
+
+def without(events: Sequence[Event], intervals: Sequence[Tuple[int, int]], left_out: Set[int]) -> Any:
+    """(events, intervals) without the storages ``left_out``, the others numbered anew by birth.
+
+    Kernels size their scratch by rules of their own, so whether there is any differs from batch to batch.
+    """
+    kept: List[Event] = []
+    numbers: Dict[int, int] = {}
+    place = [0]
+    for id, size in events:
+        if id not in left_out:
+            kept.append((numbers.setdefault(id, len(numbers)), size))
+        place.append(len(kept))
+    return kept, [(place[first], place[last]) for first, last in intervals]
 
 
 class Lines:

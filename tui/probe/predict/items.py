@@ -74,10 +74,13 @@ class Items(TorchDispatchMode):
 
 
 def asked_by(frame: Optional[FrameType]) -> str:
-    """``workload.py:57 in loss`` of the innermost frame that is neither torch's nor peakmark's; "" without one."""
+    """``workload.py:57 in loss`` of the innermost frame that is not torch's; "" where that is peakmark's."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_TORCH, _OWN, "<")):
+        looks_on = frame.f_code.co_name == "__torch_dispatch__"
+        if name.startswith(_OWN) and not looks_on:
+            return ""
+        if not looks_on and not name.startswith((_TORCH, "<")):
             return "%s:%d in %s" % (os.path.basename(name), frame.f_lineno, frame.f_code.co_name)
         frame = frame.f_back
     return ""

@@ -40,6 +40,8 @@ class Point:
         self.labelled = labelled
         self.names = [peaks.phase_name(one) for one in labelled.intervals]
         self.intervals = [(one.first, one.last) for one in labelled.intervals]
+        self.scratch = {index for index, row in enumerate(labelled.rows) if row == "operator_scratch"}
+        """Numbers of the storages that kernels take for themselves."""
         self.operators = recorder.operators
         self.answered = items.table()
         self.receiving = sum(one.numel() for one in session.model.parameters() if one.grad is not None)

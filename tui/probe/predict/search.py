@@ -7,28 +7,18 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional
 
-from .affine import Largest, Lines, MakeAllocator, Traced, largest
+from .affine import Largest, Lines, MakeAllocator, Traced, largest, without
 from .point import Point
-from .simulate import largest_reserved, simulate
+from .simulate import largest_reserved
 
 TraceAt = Callable[[int], Point]
 """Traces a micro-batch."""
+ATTEMPTS = 4
+"""Traces that look for the answer, beyond the two that the lines go through."""
 
 
-def as_traced(micro: int, point: Point) -> Traced:
-    """What a line needs of ``point``."""
-    return Traced(micro, point.events, point.intervals, max(point.labelled.record.levels(), default=0))
-
-
-def search(
-    micro: int,
-    first: Point,
-    trace: TraceAt,
-    limit: int,
-    allocator: MakeAllocator,
-    upper: Optional[int] = None,
-) -> Dict[str, Any]:
-    """The ``predicted_largest`` table.
+class Search:
+    """One search; ``run`` gives the ``predicted_largest`` table.
 
     Args:
         micro: of ``first``, the point that was asked for.
@@ -38,53 +28,83 @@ def search(
         allocator: makes an empty one.
         upper: no more samples than this.
     """
-    done: Dict[int, Traced] = {micro: as_traced(micro, first)}
 
-    def at(number: int) -> Traced:
-        if number not in done:
-            done[number] = as_traced(number, trace(number))
-        return done[number]
+    def __init__(
+        self,
+        micro: int,
+        first: Point,
+        trace: TraceAt,
+        limit: int,
+        allocator: MakeAllocator,
+        upper: Optional[int] = None,
+    ) -> None:
+        self._micro = micro
+        self._trace = trace
+        self._limit = limit
+        self._allocator = allocator
+        self._upper = upper
+        self._simulated = 0
+        self._reserved: Dict[int, int] = {}
+        """Of every traced batch, scratch included."""
+        self._plain: Dict[int, Traced] = {}
+        """Every traced batch without scratch."""
+        self._take(micro, first)
 
-    other = micro // 2 if micro > 1 else 2
-    lines = Lines.between(done[micro], at(other))
-    if lines is None:
-        return _unknown("micro-batches %d and %d do not run the same operators" % (micro, other), done)
-    found = largest(lines, limit, allocator, upper, micro)
-    exact = True
-    if found.micro is not None and found.micro not in done:
-        found, exact = _confirmed(found, at, done[micro], limit, allocator, upper)
-    return {
-        "micro": found.micro,
-        "reserved_bytes": found.reserved,
-        "limit_bytes": limit,
-        "next": {"micro": found.next_micro, "reserved_bytes": found.next_reserved},
-        "line": _line(list(done.values())),
-        "traced": sorted(done),
-        "simulated": found.simulated,
-        "exact": exact,
-        "unknown": {},
-    }
+    def run(self) -> Dict[str, Any]:
+        """Propose by the lines, trace the proposal, and correct the lines by what it shows."""
+        other = self._micro // 2 if self._micro > 1 else 2
+        self._at(other)
+        lines = Lines.between(self._plain[self._micro], self._plain[other])
+        if lines is None:
+            return self._unknown(
+                "micro-batches %d and %d do not run the same operators" % (self._micro, other)
+            )
+        offset, exact, found = 0, True, None
+        for _ in range(ATTEMPTS):
+            found = largest(lines, self._limit - offset, self._allocator, self._upper, self._micro)
+            self._simulated += found.simulated
+            if found.micro is None or found.micro in self._reserved:
+                break
+            assert found.reserved is not None
+            real = self._at(found.micro)
+            exact = exact and real == found.reserved
+            offset = real - found.reserved
+        return self._answer(found, offset, exact)
 
+    def _at(self, micro: int) -> int:
+        if micro not in self._reserved:
+            self._take(micro, self._trace(micro))
+        return self._reserved[micro]
 
-def _confirmed(
-    found: Largest,
-    at: Callable[[int], Traced],
-    near: Traced,
-    limit: int,
-    allocator: MakeAllocator,
-    upper: Optional[int],
-) -> Any:
-    """(the answer from a trace at the answer itself, whether the lines had said the same to the byte)."""
-    assert found.micro is not None
-    real = at(found.micro)
-    reserved = largest_reserved(simulate(real.events, real.intervals, allocator(None)).levels)
-    if reserved == found.reserved:
-        return found, True
-    lines = Lines.between(near, real)
-    if lines is None:
-        return found._replace(reserved=reserved, micro=found.micro if reserved <= limit else None), False
-    again = largest(lines, limit, allocator, upper, found.micro)
-    return again._replace(simulated=again.simulated + found.simulated), False
+    def _take(self, micro: int, point: Point) -> None:
+        self._reserved[micro] = largest_reserved(point.simulate(self._allocator(None)).levels)
+        requested = max(point.labelled.record.levels(), default=0)
+        events, intervals = without(point.events, point.intervals, point.scratch)
+        self._plain[micro] = Traced(micro, events, intervals, requested)
+
+    def _answer(self, found: Optional[Largest], offset: int, exact: bool) -> Dict[str, Any]:
+        fits = [micro for micro, size in self._reserved.items() if size <= self._limit]
+        best = max(fits, default=None)
+        after = None
+        if found is not None and found.micro == best and found.next_reserved is not None:
+            after = {"micro": found.next_micro, "reserved_bytes": found.next_reserved + offset}
+        elif over := [micro for micro in self._reserved if best is None or micro > best]:
+            after = {"micro": min(over), "reserved_bytes": self._reserved[min(over)]}
+        return {
+            "micro": best,
+            "reserved_bytes": None if best is None else self._reserved[best],
+            "limit_bytes": self._limit,
+            "next": after,
+            "line": _line(list(self._plain.values())),
+            "traced": sorted(self._reserved),
+            "simulated": self._simulated,
+            "exact": exact,
+            "unknown": {},
+        }
+
+    def _unknown(self, why: str) -> Dict[str, Any]:
+        found = self._answer(None, 0, False)
+        return {**found, "micro": None, "reserved_bytes": None, "next": None, "unknown": {"micro": why}}
 
 
 def _line(points: List[Traced]) -> Optional[Dict[str, int]]:
@@ -100,18 +120,4 @@ def _line(points: List[Traced]) -> Optional[Dict[str, int]]:
         "fixed_bytes": round(fixed),
         "per_sample_bytes": round(slope),
         "residual_max_bytes": round(residual),
-    }
-
-
-def _unknown(why: str, done: Dict[int, Traced]) -> Dict[str, Any]:
-    return {
-        "micro": None,
-        "reserved_bytes": None,
-        "limit_bytes": None,
-        "next": None,
-        "line": None,
-        "traced": sorted(done),
-        "simulated": 0,
-        "exact": False,
-        "unknown": {"micro": why},
     }

@@ -65,14 +65,14 @@ class _Predicting:
 
     def _largest(self, one: Dict[str, Any], first: Point) -> None:
         wanted = self.asked["largest"]
-        found = search.search(
+        found = search.Search(
             one["micro"],
             first,
             lambda micro: self._trace({**one, "micro": micro}),
             wanted["reserved_limit_bytes"],
             self._allocator,
             wanted.get("upper"),
-        )
+        ).run()
         self.report(ResultReady("predicted_largest", found))
 
     def _trace(self, one: Dict[str, Any]) -> Point:

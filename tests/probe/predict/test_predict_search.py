@@ -1,0 +1,65 @@
+"""The largest batch on paper: lines through two traces, and the allocator's answer at any batch."""
+
+import pytest
+
+from probe.helpers import run_here
+from tui.probe.allocator import CachingAllocator
+from tui.probe.predict.affine import Lines, Traced, largest
+from tui.probe.predict.simulate import largest_reserved, simulate
+
+MIB = 2**20
+
+
+def traced(micro, fixed=3 * MIB, per_sample=MIB):
+    """One block that stays, one that grows with the batch."""
+    grown = per_sample * micro
+    events = [(0, fixed), (1, grown), (1, -grown), (0, -fixed)]
+    return Traced(micro, events, [(0, 4)], fixed + grown)
+
+
+def reserved(micro):
+    done = simulate(traced(micro).events, [(0, 4)], CachingAllocator())
+    return largest_reserved(done.levels)
+
+
+def test_sizes_at_another_batch_are_those_of_a_trace_of_it():
+    lines = Lines.between(traced(4), traced(8))
+    assert lines.at(23) == list(traced(23).events)
+    assert lines.at(1) == list(traced(1).events)
+
+
+def test_batches_that_do_not_run_the_same_operators_have_no_line():
+    other = traced(8)
+    assert Lines.between(traced(4), other._replace(events=other.events[:2])) is None
+    assert Lines.between(traced(4), traced(4)) is None
+
+
+@pytest.mark.parametrize("limit", [20 * MIB, 64 * MIB, 100 * MIB, 517 * MIB])
+def test_the_answer_is_that_of_trying_every_batch(limit):
+    found = largest(Lines.between(traced(2), traced(4)), limit, CachingAllocator, guess=4)
+    tried = [micro for micro in range(1, 600) if reserved(micro) <= limit]
+    assert found.micro == (max(tried) if tried else None)
+    if found.micro is not None:
+        assert reserved(found.micro) == found.reserved <= limit < found.next_reserved
+
+
+def test_an_upper_bound_is_kept_and_nothing_above_it_is_said():
+    found = largest(Lines.between(traced(2), traced(4)), 10_000 * MIB, CachingAllocator, upper=48)
+    assert (found.micro, found.next_micro) == (48, None)
+
+
+def test_nothing_fits_where_not_even_one_sample_does():
+    found = largest(Lines.between(traced(2), traced(4)), MIB, CachingAllocator)
+    assert found.micro is None
+
+
+def test_a_workload_is_searched_in_a_few_traces_and_its_answer_is_one_of_them():
+    args = {"layers": 2, "heads": 2, "width": 64, "vocab": 256, "context": 64}
+    point = {"micro": 4, "accumulate": 1, "length": 64}
+    asked = {"semantics": "cuda", "points": [point], "largest": {"reserved_limit_bytes": 256 * MIB}}
+    events = run_here("predict", source="decoder", args=args, micro=4, length=64, extra={"predict": asked})
+    found = events.table("predicted_largest")
+    assert found["micro"] in found["traced"]
+    assert len(found["traced"]) <= 5
+    assert found["reserved_bytes"] <= 256 * MIB < found["next"]["reserved_bytes"]
+    assert found["line"]["residual_max_bytes"] == 0
