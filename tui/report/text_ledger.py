@@ -90,7 +90,7 @@ def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
             continue
         cells = [_declared(row, unit)]
         if predicted:
-            shown = "-" if found.probe_id is None else unit.cell(row.measured)
+            shown = "-" if found.probe_id is None else unit.cell(row.measured, 8)
             cells += [predicted_cell(row, unit), shown, difference_cell(row, unit)]
         else:
             cells += [unit.cell(row.measured), _difference(row.over_declared, unit)]
@@ -149,7 +149,7 @@ def _notes(
         short = f"gradients {unit.signed(gradients)}: at this instant the backward has not made all of them"
         lines += hanging(short, width)
     most = found.verdict.process_bytes
-    if most is not None and most != found.row("process").measured:
+    if most is not None and found.probe_id is not None and most != found.row("process").measured:
         lines += hanging(f"the verdict takes process at its most in any phase: {unit.text(most)}", width)
     checked = [check.sum.replace("_", "-") for check in found.checks if check.agrees]
     if checked:

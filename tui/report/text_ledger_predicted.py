@@ -37,9 +37,9 @@ def predicted_cell(row: Row, unit: Unit) -> str:
         return unit.cell(row.predicted)
     if row.predicted_range is not None:
         return span(row.predicted_range, unit)
-    if row.reasons.get("predicted") == OUTSIDE:
-        return "-"
-    return "" if row.kind == "sum" else "n/a"
+    if row.kind == "sum":
+        return ""
+    return "-" if row.reasons.get("predicted") == OUTSIDE or row.key == "reserve" else "n/a"
 
 
 def difference_cell(row: Row, unit: Unit) -> str:
@@ -72,7 +72,8 @@ def predicted_notes(found: Ledger, width: int) -> list[str]:
 def _reason(row: Row) -> str:
     """Why there is no predicted figure, for rows of the process; those of the machine need no reason."""
     reason = row.reasons.get("predicted", "")
-    return "" if reason == OUTSIDE or row.key == "reserve" else reason
+    said = row.key == "process" and row.predicted_range is not None  # its parts are
+    return "" if reason == OUTSIDE or row.key == "reserve" or said else reason
 
 
 def _grouped(found: Ledger, of: Callable[[Row], str]) -> dict[str, list[str]]:
