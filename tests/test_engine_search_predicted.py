@@ -8,13 +8,14 @@ from typing import Any
 
 import predictions as made
 import pytest
+import test_engine_search as search_tests
 from predictions import GIB, H100, MIB
 
 from tui.engine.context import Context, Options
 from tui.engine.device import Device
 from tui.engine.outcome import Outcome
 from tui.engine.steps.search_predicted import predicted_largest
-from tui.probe.protocol import Failed
+from tui.probe.protocol import Failed, ReadingTaken
 from tui.project import save
 from tui.project.fingerprint import spec_hash
 from tui.project.load import load
@@ -112,3 +113,58 @@ async def test_on_the_cpu_nothing_is_predicted(path, device):
     world = World(path, device)
     assert await world.largest() == (None, "")
     assert world.plans == []
+
+
+# --- the whole search ------------------------------------------------------------------------------
+
+
+def on_a_gpu(outcome: Outcome) -> Outcome:
+    """``outcome`` with its process as CUDA shows it: by what the whole device has in use."""
+    used = [one.bytes for one in outcome.readings if one.name == "process"]
+    readings = [
+        ReadingTaken(name, "backward", size, "inside", "what", "", size)
+        for process in used
+        for name, size in (("device_used", process), ("device_total", CARD.total_bytes))
+    ]
+    return dataclasses.replace(outcome, readings=tuple(readings))
+
+
+class Searched(search_tests.World):
+    """A search whose processes take 100 MiB and 10 a sample, on a GPU, with a prediction of ``says`` samples."""
+
+    def __init__(self, project: Path, says: int | None, **options: Any) -> None:
+        super().__init__(project, **options)
+        self.says = says
+        self.context.device = dataclasses.replace(CARD, others_used_bytes=0, free_bytes=CARD.total_bytes)
+        self.context.device_now = lambda: self.context.device  # type: ignore[method-assign]
+
+    async def measure(self, plan: Any, title: str) -> Outcome:
+        if plan.task != "predict":
+            return on_a_gpu(await super().measure(plan, title))
+        self.plans.append(plan)
+        tables = [made.predicted(**one) for one in plan.extra["predict"]["points"]]
+        return made.ended(plan, tables, made.LARGEST | {"micro": self.says, "unknown": {"micro": "no line"}})
+
+
+@pytest.fixture
+def tight(path, monkeypatch) -> Path:
+    monkeypatch.setattr("tui.engine.steps.probe.device_after", lambda context: context.device)
+    path.write_text(PROJECT.replace("60 GiB", "1200 MiB").replace("4 GiB", "100 MiB"))
+    return path
+
+
+async def test_a_search_measures_the_predicted_batch_first(tight):
+    world = Searched(tight, 96, quick=True)
+    await world.run()
+    assert world.tried[:2] == [("predict", 8), ("timed", 96)]
+    assert world.search.largest == 100
+    assert "says 96, made in" in world.told
+    assert "96 first (by prediction)" in world.told
+
+
+async def test_a_search_without_a_predicted_batch_begins_where_it_always_did(tight):
+    world = Searched(tight, None, quick=True)
+    await world.run()
+    assert world.tried[:2] == [("predict", 8), ("timed", 8)]
+    assert world.search.largest == 100
+    assert "no prediction to begin with: no line" in world.told
