@@ -212,3 +212,43 @@ def test_without_a_gpu_the_assumed_one_is_named():
         torch.empty(8192, 3072).sum(0)
     ((value, _),) = watch.notes("GPU")
     assert "108 processors" in value
+
+
+def test_a_softmax_of_fp16_is_not_converted_first_and_one_of_bf16_is():
+    """``softmax`` and ``log_softmax`` of SoftMax.cpp: CUDA reads half precision and writes fp32 in one kernel."""
+    for dtype, copies in ((torch.float16, 0), (HALF, 1)):
+        with cuda() as watch:
+            x = weight(4, 64, dtype=dtype)
+            torch.softmax(x, -1, dtype=torch.float32).backward(torch.empty(4, 64))
+            torch.log_softmax(x, -1, dtype=torch.float32)
+        assert len([one for one in watch.named("_to_copy") if one.sizes == [4 * 64 * 4]]) == 2 * copies
+    assert watch.one("_softmax").sizes == [4 * 64 * 4]
+
+
+def test_the_backward_of_softmax_makes_a_product_as_large_as_its_result():
+    """``Tensor tmp = grad * output`` of softmax_backward_cuda_out; log_softmax has none."""
+    with cuda() as watch:
+        torch.softmax(weight(4, 64), -1).backward(torch.empty(4, 64))
+        torch.log_softmax(weight(4, 64), -1).backward(torch.empty(4, 64))
+    assert watch.one("_softmax_backward_data").after == [4 * 64 * 4]
+    assert watch.one("_log_softmax_backward_data").after == []
+
+
+@pytest.mark.parametrize(("reduction", "made"), [("mean", True), ("sum", True), ("none", False)])
+def test_losses_make_one_value_an_element_before_they_reduce_them(reduction, made):
+    x, y = torch.empty(64, 16), torch.empty(64, 16)
+    elements = [64 * 16 * 4] * made
+    with cuda() as watch:
+        F.mse_loss(x, y, reduction=reduction)
+        F.smooth_l1_loss(x, y, reduction=reduction)
+        F.huber_loss(x, y, reduction=reduction)
+        F.binary_cross_entropy_with_logits(x, y, reduction=reduction)
+    assert watch.one("mse_loss").after == watch.one("smooth_l1_loss").after == elements
+    assert watch.one("huber_loss").before == elements
+    assert watch.one("binary_cross_entropy_with_logits").before == [64 * 16 * 4, *elements]
+
+
+def test_logsumexp_makes_the_exponentials_of_its_input():
+    with cuda() as watch:
+        torch.logsumexp(torch.empty(64, 16), -1)
+    assert watch.one("logsumexp").after == [64 * 4, 64 * 16 * 4]

@@ -15,6 +15,7 @@ from .chooser import CUDNN, EFFICIENT, FLASH, Call, Chooser
 from .target import Gpu
 
 _ATEN = torch.ops.aten
+RANGE = "cuDNN attention workspace"
 _MASK_ALIGNMENT = 8  # elements, of the efficient kernel
 
 
@@ -48,10 +49,7 @@ class Attention:
         if kernel == FLASH:
             return _flash(call, scale)
         if kernel == CUDNN:
-            self._assumptions.ranges.setdefault("cuDNN attention workspace", [0, 0])
-            self._assumptions.not_covered(
-                "cuDNN attention: the workspace of its plans is not known before they are made"
-            )
+            self._declare(call)
             mask = additive(attn_mask, query.dtype)
             return _ATEN._scaled_dot_product_cudnn_attention(
                 query, key, value, mask, call.trains, dropout_p, is_causal, False, scale=scale
@@ -71,6 +69,16 @@ class Attention:
             scale=scale,
             enable_gqa=enable_gqa,
         )[0]
+
+    def _declare(self, call: Call) -> None:
+        """Widen the range of cuDNN's workspace: to an fp32 gradient of the queries and their row sums."""
+        B, H, S, D = call.query.shape
+        highest = B * H * S * (D + 2) * 4 if call.trains else 0
+        known = self._assumptions.ranges.setdefault(RANGE, [0, 0])
+        known[1] = max(known[1], highest)
+        self._assumptions.not_covered(
+            "cuDNN attention workspaces: 0 to the fp32 gradients of the queries of the largest attention"
+        )
 
 
 def _flash(call: Call, scale: Optional[float]) -> torch.Tensor:

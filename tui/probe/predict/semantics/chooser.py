@@ -179,8 +179,12 @@ def _alike(call: Call) -> bool:
 
 
 def _dtype(call: Call) -> str:
-    names = [str(one.dtype)[len("torch.") :] for one in (call.query, call.key, call.value)]
+    names = [_short(one.dtype) for one in (call.query, call.key, call.value)]
     return names[0] if len(set(names)) == 1 else "inputs of %s" % ", ".join(names)
+
+
+def _short(dtype: torch.dtype) -> str:
+    return str(dtype)[len("torch.") :].replace("bfloat16", "bf16").replace("float", "fp")
 
 
 def _dense(call: Call, grouped: bool, singleton: bool) -> Refused:
@@ -215,10 +219,7 @@ def _fits_mask(call: Call) -> bool:
 
 def because(kernel: str, call: Call, refused: List[Tuple[str, str]]) -> str:
     """Why ``kernel``: what the call is like, and why those before it were passed over."""
-    traits = [
-        _dtype(call).replace("bfloat16", "bf16").replace("float", "fp"),
-        "heads of %d" % call.query.shape[-1],
-    ]
+    traits = [_dtype(call), "heads of %d" % call.query.shape[-1]]
     if call.causal:
         traits.append("causal")
     traits.append("no mask" if call.mask is None else "a mask")

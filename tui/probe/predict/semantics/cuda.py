@@ -10,13 +10,16 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from torch.library import Library
 
-from . import autocast, composed, convolution, dropout, normalisation, recurrent, rules, statistics
+from . import autocast, convolution, dropout, lists, normalisation, recurrent, rules, softmax, statistics
 from .attention import Attention
 from .autocast import operator
 from .base import Scratch, Semantics, Target
 from .optimizing import ListKernels
 from .target import Gpu
 from .workspaces import Workspaces
+
+_FEW = 2**20
+"""Bytes below which it is not worth a sentence that scratch is not exact."""
 
 
 class CudaSemantics(Semantics):
@@ -41,6 +44,7 @@ class CudaSemantics(Semantics):
         self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
         self._after[operator("convolution")] = self._of_convolution
         self._after[operator("native_batch_norm")] = self._of_batch_norm
+        self._tuned = {operator(name) for name in ("sort", "sort.stable", "cumsum", "cumprod")}
         self._wide = statistics.wide()
         self._sizes = _on_host(self.gpu)
         self._reserve = recurrent.Reserve()
@@ -56,6 +60,7 @@ class CudaSemantics(Semantics):
             warnings.simplefilter("ignore")  # that kernels are overridden is what is wanted
             Attention(self.gpu, self.assumptions).install(library)
             dropout.install(library)
+            softmax.install(library)
             normalisation.install(library)
             recurrent.install(library, self.assumptions, self._reserve)
             autocast.install(library, self._cache, self.assumptions)
@@ -80,7 +85,14 @@ class CudaSemantics(Semantics):
     def after(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> Sequence[Scratch]:
         """Partial results, accumulators and workspaces of kernels, which run once their results are there."""
         rule = self._after.get(func)
-        return () if rule is None else rule(self.gpu, args, kwargs, out)
+        if rule is None:
+            return ()
+        found = rule(self.gpu, args, kwargs, out)
+        if found and func in self._tuned and max(size for size, _ in found) > _FEW:
+            self.assumptions.approximate(
+                "sorts and scans: their temporary storage depends on CUB's tuning and is that of capability 8.0"
+            )
+        return found
 
     def kept(self, func: Any, in_backward: bool) -> Sequence[Scratch]:
         """cuBLAS's workspace of the thread, at its first matrix product."""
@@ -96,7 +108,7 @@ class CudaSemantics(Semantics):
         return 0 if places is not None and position in places else None
 
     def _of_gemm(self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
-        return composed.copied_matrices(args) + self._workspaces.taken()
+        return lists.copied_matrices(args) + self._workspaces.taken()
 
     def _of_convolution(
         self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any

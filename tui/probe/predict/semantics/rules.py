@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Sequence
 
-from . import accumulators, composed, convolution, reductions, sorting, statistics
+from . import accumulators, convolution, lists, losses, reductions, softmax, sorting, statistics
 from .autocast import operator
 from .base import Scratch
 from .target import Gpu
@@ -22,7 +22,10 @@ _BEFORE: Dict[str, Rule] = {
     "_fused_rms_norm_backward": statistics.copies_backward,
     "native_group_norm_backward": statistics.copies_backward,
     "embedding_dense_backward": sorting.embedding_before,
-    "_safe_softmax": composed.safe_softmax,
+    "_safe_softmax": softmax.safe,
+    "binary_cross_entropy_with_logits": losses.with_logits,
+    "huber_loss": losses.plain,
+    "binary_cross_entropy": losses.weighted,
     "convolution": convolution.copies,
     "convolution_backward": convolution.copies_backward,
     "_scaled_dot_product_flash_attention_backward": accumulators.copies_flash,
@@ -39,12 +42,19 @@ _AFTER: Dict[str, Rule] = {
     "index_put_": sorting.index_put,
     "_index_put_impl_": sorting.index_put,
     "_unsafe_index_put": sorting.index_put,
+    "logsumexp": softmax.logsumexp,
+    "_softmax": softmax.forward,
+    "_log_softmax": softmax.forward,
+    "_softmax_backward_data": softmax.backward,
+    "_log_softmax_backward_data": softmax.log_backward,
+    "mse_loss": losses.plain,
+    "smooth_l1_loss": losses.plain,
     "sort": sorting.sort,
     "sort.stable": sorting.sort,
     "cumsum": sorting.scan,
     "cumprod": sorting.scan,
     "convolution_backward": convolution.bias_gradient,
-    "_foreach_norm.Scalar": composed.foreach_norm,
+    "_foreach_norm.Scalar": lists.foreach_norm,
     "_scaled_dot_product_flash_attention": accumulators.flash_forward,
     "_scaled_dot_product_flash_attention_backward": accumulators.flash_backward,
     "_scaled_dot_product_efficient_attention": accumulators.efficient_forward,

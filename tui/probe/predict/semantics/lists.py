@@ -1,4 +1,4 @@
-"""Scratch of operators that torch composes of others below the level at which they are seen, and of matrix products.
+"""Scratch of norms of lists and of matrix products.
 
 Sizes are bytes.
 """
@@ -14,25 +14,6 @@ from .reductions import _ceil
 from .target import Gpu
 
 _CHUNK = 65536  # elements of a list kernel's chunk, ForeachReduceOp.cu
-
-
-def safe_softmax(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
-    """``_safe_softmax``: the plain softmax and a mask of what is minus infinity, before the result is put together."""
-    tensor, dim = args[0], args[1]
-    dtype = args[2] if len(args) > 2 else kwargs.get("dtype")
-    item = tensor.element_size() if dtype is None else dtype.itemsize
-    size = tensor.numel()
-    rows = size // max(tensor.shape[dim], 1) if tensor.dim() else 1
-    found: List[Scratch] = []
-    if item != tensor.element_size() and not (tensor.dtype == torch.float16 and item == 4):
-        found.append((size * item, "safe softmax: converted input"))
-    return [
-        *found,
-        (size * item, "safe softmax: plain softmax"),
-        (size, "safe softmax: masked scores"),
-        (rows, "safe softmax: masked rows"),
-        (item, "safe softmax: zero"),
-    ]
 
 
 def foreach_norm(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
