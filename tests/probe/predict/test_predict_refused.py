@@ -122,3 +122,15 @@ def test_what_the_models_own_code_raises_is_the_workloads_fault(tmp_path):
 )
 def test_copies_casts_and_moves_are_traced(tmp_path, line):
     assert net(tmp_path, forward=line)["phases"]["backward"]["requested_bytes"] > 0
+
+
+def test_inference_mode_is_traced_like_any_forward_without_gradients(tmp_path):
+    both = [
+        net(
+            tmp_path,
+            forward="        with torch.%s():\n            y = torch.einsum('ij,kj->ik', x, self.first.weight)\n"
+            "            y = torch.where(y > 0, y, 0.5)" % name,
+        )
+        for name in ("inference_mode", "no_grad")
+    ]
+    assert both[0]["phases"] == both[1]["phases"]

@@ -30,17 +30,38 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
         recorder.take(state, None, "get_rng_state")  # of the CPU's generator, by no operator
         return state
 
-    library = _linear()
-    torch.UntypedStorage.resize_ = resize_  # type: ignore[method-assign]
-    if stands_for == "cpu":
-        torch.get_rng_state = get_rng_state
-        torch.random.get_rng_state = get_rng_state
+    with contextlib.ExitStack() as stack:
+        stack.callback(_linear()._destroy)
+        stack.enter_context(_replaced(torch.UntypedStorage, "resize_", resize_))
+        stack.enter_context(_replaced(torch.inference_mode, "__enter__", _without_gradients))
+        stack.enter_context(_replaced(torch.inference_mode, "__exit__", _as_before))
+        if stands_for == "cpu":
+            stack.enter_context(_replaced(torch, "get_rng_state", get_rng_state))
+            stack.enter_context(_replaced(torch.random, "get_rng_state", get_rng_state))
+        yield
+
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = getattr(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        library._destroy()
-        torch.UntypedStorage.resize_ = resize  # type: ignore[method-assign]
-        torch.get_rng_state = torch.random.get_rng_state = get_state
+        setattr(owner, name, before)
+
+
+def _without_gradients(self: Any) -> None:
+    """Enter inference mode as ``no_grad``: what it makes is as large.
+
+    In inference mode itself composite operators reach a dispatch mode whole, and overrides of them do not act.
+    """
+    self._before = torch.is_grad_enabled()
+    torch.set_grad_enabled(self._before and not self.mode)
+
+
+def _as_before(self: Any, *exc: Any) -> None:
+    torch.set_grad_enabled(self._before)
 
 
 def scaler(found: Any) -> None:

@@ -160,8 +160,6 @@ class Recorder(Tracker):
             if not self.failed_op:
                 self.failed_op, self.failed_in = str(func).replace(".default", ""), self._module()
             raise
-        for size, what in semantics.kept(func, torch._C._current_graph_task_id() != -1):
-            self._made(size, Label("library_workspaces", what, "", self.phase))
         if into is not None and self._hand_over(into, out):
             pass
         elif isinstance(out, torch.Tensor):
@@ -171,6 +169,8 @@ class Recorder(Tracker):
                 self._result(op, func, args, kwargs, position, one)
         if op.loses and args:
             self._is_logits(args[0])
+        for size, what in semantics.kept(func, torch._C._current_graph_task_id() != -1):
+            self._made(size, Label("library_workspaces", what, "", self.phase))
         scratch += [self._scratch(*one) for one in semantics.after(func, args, kwargs, out)]
         for number, size in reversed(scratch):
             self._rows.append((self.clock(), number, -size, "", None))
