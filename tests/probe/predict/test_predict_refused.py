@@ -128,8 +128,8 @@ def test_inference_mode_is_traced_like_any_forward_without_gradients(tmp_path):
     both = [
         net(
             tmp_path,
-            forward="        with torch.%s():\n            y = torch.einsum('ij,kj->ik', x, self.first.weight)\n"
-            "            y = torch.where(y > 0, y, 0.5)" % name,
+            forward=f"        with torch.{name}():\n            y = torch.einsum('ij,kj->ik', x, self.first.weight)\n"
+            "            y = torch.where(y > 0, y, 0.5)",
         )
         for name in ("inference_mode", "no_grad")
     ]
