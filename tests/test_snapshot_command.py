@@ -227,6 +227,22 @@ def test_a_file_of_another_kind_is_one_sentence(tmp_path, capsys, content, sente
     assert json.loads(said.out)["document"] == "error"
 
 
+def test_a_file_whose_nesting_would_end_the_process_is_one_sentence(tmp_path, capsys):
+    path = tmp_path / "dump.pickle"
+    path.write_bytes(b"\x80\x04})" + b"\x85" * 900_000 + b"K\x01s.")  # a tuple in a tuple in ... as a key
+    assert command(path) == 2
+    assert capsys.readouterr().err == (
+        f"peakmark: {path}: is nested more deeply than any memory snapshot; refused\n"
+    )
+
+
+def test_many_tuples_side_by_side_are_read(tmp_path, capsys):
+    taken = two_kinds()
+    taken["more"] = [(n, n) for n in range(1000, 30_000)]
+    assert command(dump(tmp_path / "dump.pickle", taken)) == 0
+    assert "2 allocations" in capsys.readouterr().out
+
+
 def test_a_missing_file_and_a_folder_are_one_sentence(tmp_path, capsys):
     assert command(tmp_path / "none.pickle") == 2
     assert "no such file; write one with" in capsys.readouterr().err

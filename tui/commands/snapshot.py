@@ -10,7 +10,7 @@ from pathlib import Path
 from tui.commands.output import Output
 from tui.commands.snapshot_document import Instant, document
 from tui.errors import ProjectError, UsageError
-from tui.probe import recorded
+from tui.probe import recorded, unpickle
 from tui.probe.allocator_settings import SettingsError
 from tui.probe.recorded import Recorded, SnapshotError
 from tui.probe.what_if import WhatIf, replay_under
@@ -49,6 +49,10 @@ def _load(path: Path) -> Recorded:
     if path.exists() and not path.is_file():
         raise ProjectError("is not a regular file", where=str(path), hint="name a file of a memory snapshot")
     try:
+        if not unpickle.is_shallow(path) and not unpickle.survives(path):
+            raise ProjectError(
+                "is nested more deeply than any memory snapshot", where=str(path), hint="refused"
+            )
         return recorded.load(path)
     except SnapshotError as error:
         raise ProjectError(error.message, where=str(path), hint=error.hint) from error

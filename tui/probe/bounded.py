@@ -34,15 +34,17 @@ def reading(size: int) -> Iterator[bool]:
     wanted, left = LEAST + FACTOR * size, _available()
     machine = left is not None and left < wanted
     allowed = left if machine and left is not None else wanted
-    limits = _limit(allowed)
+    limits, full = _limit(allowed), False
     try:
         yield limits is not None
-    except MemoryError as error:
-        if isinstance(error, TooMuch):
-            raise
-        raise TooMuch(allowed, machine) from None
+    except TooMuch:
+        raise
+    except MemoryError:
+        full = True  # nothing is made here: there may be no room for it before the limit is lifted
     finally:
         _restore(limits)
+    if full:
+        raise TooMuch(allowed, machine)
 
 
 def _limit(allowed: int) -> Optional[Tuple[int, int]]:
