@@ -193,7 +193,20 @@ async def test_what_cannot_be_predicted_is_told_with_code_4_and_nothing_is_saved
     said = "cannot predict: aten.nonzero in model.router (workload.py:57) has a shape that depends on data"
     world = World(path, gpu="L4", failure=Failed("prediction", said))
     result = await world.run()
-    assert (result.code, result.text, world.saved) == (4, said, [])
+    assert (result.outcome, result.code, result.text, world.saved) == ("refused", 4, said, [])
+
+
+async def test_in_a_run_that_measures_a_prediction_neither_stops_it_nor_decides(path):
+    held = Device("cuda", "GPU-1f0c", H100, 81559 * MIB)
+    refused = await World(path, device=held, gpu="L4", failure=Failed("prediction", "cannot predict")).run()
+    assert (refused.outcome, refused.code, refused.text) == ("refused", 0, "cannot predict")
+    crashed = await World(path, device=held, gpu="L4", failure=Failed("internal", "a fault")).run()
+    assert (crashed.outcome, crashed.code) == ("failed", 4)
+    large = await World(path, device=held, gpu="L4", batches=(400,)).run()
+    assert (large.outcome, large.code) == ("does-not-fit", 0)
+    path.write_text(PROJECT + "[workload.step]\ncompile = true\n")
+    never = await World(path, device=held, gpu="L4").run()
+    assert (never.outcome, never.code) == ("refused", 0)
 
 
 async def test_what_is_never_predicted_is_refused_before_a_child_is_started(path):

@@ -29,19 +29,30 @@ NOT_ASKED = "not asked for: --largest"
 
 
 async def run(context: Context) -> StepResult:
-    """Predict every batch and length asked, save each; code 1 when one of them does not fit."""
+    """Predict every batch and length asked, save each; code 1 when one of them does not fit.
+
+    In a run that measures too, what is measured decides: a refused prediction is told and the run goes on, and one
+    that does not fit is no verdict.
+    """
     project = context.load()
     trust.require(project, context.options.trust)
+    alone = context.device is None
     target = target_of(project, context.options, context.device)
-    saved = await predict(context, project, spec_hash(project), target, largest=context.options.largest)
+    try:
+        saved = await predict(context, project, spec_hash(project), target, largest=context.options.largest)
+    except RunError as error:
+        if alone:
+            raise
+        return StepResult("refused", 0, error.sentence())
     if isinstance(saved, StepResult):
-        return saved
+        refused = saved.outcome == "refused" and not alone
+        return dataclasses.replace(saved, code=0) if refused else saved
     found = [predictions.prediction_verdict(project.spec, one) for one in saved.values()]
     words = [one.word for one in found]
     worst = next(
         (one for one in found if one.word in ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE")), found[0]
     )
-    code = 0 if worst.word in ("FITS", "UNKNOWN") else VerdictError.code
+    code = 0 if worst.word in ("FITS", "UNKNOWN") or not alone else VerdictError.code
     text = worst.word if len(words) == 1 else f"{words.count('FITS')} of {len(words)} fit"
     return StepResult(worst.outcome, code, f"{text}, by prediction", max(saved))
 
@@ -84,7 +95,7 @@ async def predict(
     )  # fmt: skip
     outcome = await context.measure(plan, f"prediction for {target.text}")
     if outcome.word != "done" or not outcome.predicted:
-        return common.failed(outcome)
+        return _ended(outcome)
     ids = [id, *(new_id("f") for _ in outcome.predicted[1:])]
     made = {
         key: prediction_of(project, spec, target, table, outcome, around, origin)
@@ -97,6 +108,14 @@ async def predict(
     judged = {key: _judged(project.spec, one) for key, one in made.items()}
     keep(context, id, judged, outcome)
     return judged
+
+
+def _ended(outcome: Outcome) -> StepResult:
+    """The result of a child that predicted nothing; ``refused`` when it said why nothing can be."""
+    result = common.failed(outcome)
+    if outcome.failure is not None and outcome.failure.kind == "prediction":
+        return dataclasses.replace(result, outcome="refused")
+    return result
 
 
 def refuse(project: Project, kind: str) -> None:
