@@ -56,6 +56,9 @@ class FakeSource:
     """The timeline of every probe; None: it is gone."""
     lines: dict[str, Any] = field(default_factory=dict)
     """Other timelines, by name."""
+    history: Any = None
+    """What a memory snapshot is, by instant and settings; an error is raised."""
+    looked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     log: Any = None
     """What the child has printed so far; None: no log."""
     options: list[tuple[str, ...]] = field(default_factory=list)
@@ -169,6 +172,13 @@ class FakeSource:
 
     def gpus(self) -> Sequence[tuple[str, str]]:
         return [("H100 80GB HBM3", "H100 80GB HBM3   79.647 GiB   9.0"), ("L4", "L4   22.494 GiB   8.9")]
+
+    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+        self.looked.append((at, tuple(settings)))
+        made = self.history(at, tuple(settings))
+        if isinstance(made, Exception):
+            raise made
+        return made
 
     def output(self, journal: str, stamp: object) -> Any:
         if self.log is None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app import sample, test_app_laid_over
+from app import histories, sample, test_app_laid_over
 from app.fakes import FakeSource, probe_events
 from app.test_app_modules import counted, gpt2
 from app.test_app_predict import unmeasured
@@ -124,5 +124,23 @@ def test_a_predicted_timeline(snap_compare, pane, measured, theme, size):
         await test_app_laid_over.read(app, pilot)
         await pilot.press(*["p"] * measured)
         await test_app_laid_over.read(app, pilot)
+
+    assert snap_compare(app, terminal_size=size, run_before=browse)
+
+
+@pytest.mark.parametrize(
+    ("panes", "theme", "size"),
+    [(0, "dark", (80, 24)), (0, "light", (120, 40)), (2, "dark", (80, 24))],
+    ids=["timeline", "timeline-light", "segments"],
+)
+def test_a_memory_snapshot(snap_compare, panes, theme, size):
+    source = FakeSource(None, history=histories.history)
+    app = PeakmarkApp(None, source, theme_name=theme, snapshot=Path("oom.pickle"))
+
+    async def browse(pilot):
+        while not source.looked:
+            await pilot.pause()
+        await pilot.press(*["tab"] * panes, "j")
+        await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=browse)

@@ -262,8 +262,8 @@ class PeakmarkApp(RunningApp):
         return super().check_action(action, parameters)
 
     def _types(self) -> bool:
-        screen = self.step_screen
-        return screen is not None and screen.typing
+        stack = self._screen_stacks.get(self.current_mode)
+        return bool(stack) and bool(getattr(stack[-1], "typing", False))
 
     # --- actions
 

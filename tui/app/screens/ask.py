@@ -34,6 +34,8 @@ class Ask(ModalScreen[str | None]):
     Ask LinesView { width: auto; height: auto; background: $background; color: $foreground; }
     """
     WIDEST = 76
+    typing = True
+    """Keys go into a text."""
 
     def __init__(
         self,

@@ -43,6 +43,8 @@ class Chooser(ModalScreen[str | None]):
     Chooser LinesView { width: auto; height: auto; background: $background; color: $foreground; }
     """
     WIDEST = 76
+    typing = True
+    """Keys go into a text."""
 
     def __init__(
         self, title: str, choices: Sequence[tuple[str, str]], chosen: str, *, ascii_only: bool = False

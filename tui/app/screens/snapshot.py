@@ -67,6 +67,11 @@ class SnapshotScreen(PageScreen):
         super().on_mount()
         self._read()
 
+    @property
+    def typing(self) -> bool:
+        """Whether keys go into a text."""
+        return self.state.asking is not None
+
     # --- reading
 
     def _read(self) -> None:
@@ -79,9 +84,9 @@ class SnapshotScreen(PageScreen):
             view = await self.peakmark.source.snapshot(self.path, asked.at, asked.settings)
         except PeakmarkError as error:
             # Settings that the reader refuses must not stand in the way of the next instant.
-            kept = () if self.state.view is not None else asked.settings
-            settings = self.state.settings if not self.state.fault else kept
-            self.state = replace(self.state, fault=error.sentence(), reading=False, settings=settings)
+            replays = self.state.view.replays if self.state.view is not None else ()
+            kept = tuple(one.settings for one in replays if one.settings)
+            self.state = replace(self.state, fault=error.sentence(), reading=False, settings=kept)
         else:
             self.state = replace(self.state, view=view, reading=False)
         self.redraw()
@@ -141,9 +146,12 @@ class SnapshotScreen(PageScreen):
         """Close the file."""
         self.dismiss()
 
-    def on_key(self, event: events.Key) -> None:
-        """While settings are typed every key is theirs."""
+    async def on_key(self, event: events.Key) -> None:
+        """While settings are typed every key is theirs; before that the screen's own act here and now."""
         if self.state.asking is None:
+            for binding in self._bindings.key_to_bindings.get(event.key, ()):
+                event.stop()
+                await self.app.run_action(binding.action, self)
             return
         event.stop()
         event.prevent_default()

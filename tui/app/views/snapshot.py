@@ -7,10 +7,10 @@ from rich.text import Text
 from tui import units
 from tui.app.lines import cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Page, Row, Section, answer, panes
-from tui.app.snapshot_state import LIVE, PANES, SEGMENTS, TIMELINE, SnapshotState, column_of, columns
+from tui.app.snapshot_state import LIVE, PANES, SEGMENTS, TIMELINE, Column, SnapshotState, column_of, columns
 from tui.app.views import snapshot_tables
 from tui.app.views.figures import Scale, plural, scale_of, sized
-from tui.report.snapshot_view import SnapshotView
+from tui.report.snapshot_view import Refused, SnapshotView
 
 _LEFT = 7
 _KEYS = {
@@ -81,12 +81,13 @@ def _answer(state: SnapshotState, view: SnapshotView, width: int) -> Text:
         word = "FAILED" if state.fault else "INSTANT"
         said = state.fault or f"event {state.event or 0:,}: looking up what is alive then"
         return answer(width, "×" if state.fault else "●", word, said, good=not state.fault)
-    figures = view.at_figures
-    allocated = units.gib(figures.allocated)
-    rest = f" requested, allocated {allocated}, reserved {units.gib(figures.reserved)} GiB"
+    figures, scale = view.at_figures, scale_of(False, max(view.peak.requested, view.peak.reserved))
+    requested, reserved = sized(figures.requested, scale), sized(figures.reserved, scale)
+    allocated = f" allocated {sized(figures.allocated, scale)}," if width >= 70 else ""
+    rest = f" {scale.unit} requested,{allocated} reserved {reserved}"
     word = "PEAK" if view.at == "peak" else "INSTANT"
     right = "before the record" if view.at_event is None else f"event {view.at_event:,}"
-    return answer(width, "●", word, (f"{units.size(figures.requested)}", "strong"), rest, right=right)
+    return answer(width, "●", word, (requested, "strong"), rest, right=right)
 
 
 def _told(state: SnapshotState, view: SnapshotView, width: int) -> Text:
@@ -101,7 +102,7 @@ def _told(state: SnapshotState, view: SnapshotView, width: int) -> Text:
 def _timeline(state: SnapshotState, view: SnapshotView, scale: Scale, width: int, room: int) -> list[Row]:
     """What was allocated as filled columns, what was reserved as a line over them, and what is alive."""
     across = canvas_width(width)
-    notes = [Row(line((" " + fit(one, width - 2), "amber"))) for one in view.failures[:2]]
+    notes = [_refused(one, width) for one in view.failures[:2]]
     table = max(2, min(14, room // 4))
     tall = max(2, room - 3 - table - len(notes))
     shown = columns(view.points, across)
@@ -117,9 +118,11 @@ def _timeline(state: SnapshotState, view: SnapshotView, scale: Scale, width: int
     count = line((f"{'':{_LEFT}}event 0", "dim"))
     ending(count, width - 1, f"{view.events:,}", "dim")
     here = shown[cursor]
-    legend = line(f" {scale.unit}  ", ("█", "water"), f" {view.timeline_of} {sized(here.high, scale)}")
-    if here.low != here.high:
-        legend.append("  ").append("▒", "").append(f" from {sized(here.low, scale)}")
+    legend = line(f" {scale.unit} {view.timeline_of}  ", ("█", "water"))
+    if here.low == here.high:
+        legend.append(f" {sized(here.high, scale)}")
+    else:
+        legend.append(f" at least {sized(here.low, scale)}  ▒ at most {sized(here.high, scale)}")
     legend.append("  ").append("─", "strong").append(f" reserved {sized(here.reserved, scale)}")
     body = snapshot_tables.alive(state, view, scale, width)[:table]
     return [
@@ -133,7 +136,12 @@ def _timeline(state: SnapshotState, view: SnapshotView, scale: Scale, width: int
     ]
 
 
-def _chart_row(y: int, tall: int, top: int, shown: list, cursor: int, width: int) -> Text:  # type: ignore[type-arg]
+def _refused(one: Refused, width: int) -> Row:
+    asked = f"event {one.event:,} asked for {units.size(one.asked)} in vain"
+    return Row(line((" " + fit(f"! {asked}, {one.cause}: {one.why}", width - 2), "amber")))
+
+
+def _chart_row(y: int, tall: int, top: int, shown: list[Column], cursor: int, width: int) -> Text:
     share = 1.0 if not y else 0.5 if y == tall // 2 else 0.0
     label = f"{share * top / 2**30:.1f}" if share and top >= 2**30 else ""
     if share and top < 2**30:

@@ -8,7 +8,7 @@ from tui import units
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Row
 from tui.app.snapshot_state import SnapshotState
-from tui.app.views.figures import Scale, aligned, plural, sized
+from tui.app.views.figures import Scale, aligned, plural, signed, sized
 from tui.report.snapshot_view import Replay, SegmentUse, SnapshotView
 
 _SHARE = 10
@@ -78,7 +78,7 @@ def segments(view: SnapshotView, scale: Scale, width: int) -> list[Row]:
     rows.append(BLANK)
     wide, share = _size(scale), width >= 72
     ends = [width - 1 - (share * 12) - wide * place for place in (2, 1, 0)]
-    head = line("  pool   stream  blocks")
+    head = line(f"  pool   stream  blocks   {scale.unit}")
     for end, name in zip(ends, ("segment", "free", "largest"), strict=True):
         ending(head, end, name)
     if share:
@@ -119,12 +119,15 @@ def _segment(one: SegmentUse, ends: list[int], share: bool, scale: Scale, width:
 
 def what_if(state: SnapshotState, view: SnapshotView, scale: Scale, width: int) -> list[Row]:
     """The same requests under other settings of the allocator, each with what they would have reserved."""
-    rows = [Row(line(" The same requests through the allocator's rules under other settings. w adds some,"))]
-    rows += [Row(line(" such as expandable_segments:True or max_split_size_mb:128.")), BLANK]
+    why = (
+        "The same requests through the allocator's rules under other settings; w adds some, such as "
+        "expandable_segments:True or max_split_size_mb:128."
+    )
+    rows = [*(Row(line(" " + part)) for part in wrap(why, min(width, 100) - 2)), BLANK]
     wide = _size(scale)
     ends = [width - 1 - wide * place for place in (2, 1, 0)]
-    head = line("  settings")
-    for end, name in zip(ends, ("allocated", "reserved", "m - r"), strict=True):
+    head = line(f"  settings, {scale.unit}")
+    for end, name in zip(ends, ("allocated", "reserved", "saved"), strict=True):
         ending(head, end, name)
     head.stylize("dim")
     rows.append(Row(cut(head, width)))
@@ -154,13 +157,7 @@ def _replay(one: Replay, view: SnapshotView, ends: list[int], scale: Scale, widt
     text: Text = line("  ", fit(one.settings or "default", max(8, ends[0] - 14)))
     ending(text, ends[0], aligned(sized(one.peak_allocated, scale), scale))
     ending(text, ends[1], aligned(sized(one.peak_reserved, scale), scale), "strong")
-    ending(text, ends[2], aligned(_off(view.peak.reserved - one.peak_reserved, scale), scale))
-    retries = f", {plural(one.retries, 'retry')}" if one.retries else ""
+    ending(text, ends[2], aligned(signed(view.peak.reserved - one.peak_reserved, scale), scale))
+    retries = f", cache emptied {one.retries:,} x" if one.retries else ""
     said = f"{one.settings or 'default'}: reserved {one.peak_reserved:,} B, {one.basis}{retries}"
     return Row(cut(text, width), pick=True, detail=line(" " + fit(said, width - 2)))
-
-
-def _off(size: int, scale: Scale) -> str:
-    from tui.app.views.figures import signed
-
-    return signed(size, scale)
