@@ -147,6 +147,8 @@ class Labelled:
                 continue
             source = model.get((interval.phase, interval.micro), [])
             born = self._born_in(interval)
+            if all(self.labels[index] is not None for index in born):
+                continue  # all of it was seen, as where nothing is measured
             ops, other_ops = self._ops(born), self._ops(source)
             # Where sizes depend on the data, as those of routed tokens do, the operators' order is what is the same.
             for mine, theirs in align.pair_loosely(self._keys(born), self._keys(source), ops, other_ops):

@@ -95,6 +95,8 @@ class _Tracing:
     def run(self) -> Session:
         """The session after its iterations."""
         with contextlib.ExitStack() as modes:
+            modes.callback(gc.unfreeze)
+            gc.freeze()  # what torch has made by now is looked at by no collection between iterations
             modes.enter_context(self._mode)
             modes.enter_context(self.items)
             modes.enter_context(self.recorder)
