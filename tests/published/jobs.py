@@ -84,7 +84,8 @@ def _attention(tokens: int, width: int) -> Job:
 
 def _kernel(kind: str, **more: Any) -> Job:
     target = more.pop("target", A100)
-    return Job("kernels.py", {"kind": kind, **more}, target=target, cheap=True)
+    precision = "bf16" if kind in ("gated", "head") else "fp32"
+    return Job("kernels.py", {"kind": kind, **more}, precision=precision, target=target, cheap=True)
 
 
 def _gated(act: str, batch: int, tokens: int) -> Job:

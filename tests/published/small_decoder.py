@@ -62,19 +62,19 @@ def attend(q, k, v, mask):
 
 
 class Attention(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, context):
         super().__init__()
-        self.heads = heads
+        self.heads, self.rotary = heads, Rotary(context, width // heads)
         self.q, self.k, self.v = Linear(width, width), Linear(width, width), Linear(width, width)
         self.out = Linear(width, width)
 
-    def forward(self, x, rotary, positions):
+    def forward(self, x, positions):
         count, length, _ = x.shape
         q, k, v = (
             one(x).reshape(count, length, self.heads, -1).transpose(1, 2) for one in (self.q, self.k, self.v)
         )
-        q = rotary(q, positions)
-        k = rotary(k, positions)
+        q = self.rotary(q, positions)
+        k = self.rotary(k, positions)
         mask = torch.tril(torch.ones(length, length, device=x.device)).bool()
         mixed = attend(q, k, v, mask)
         joined = mixed.transpose(1, 2).reshape(count, length, -1)
@@ -93,14 +93,14 @@ class SwiGLU(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, width, heads, inner):
+    def __init__(self, width, heads, inner, context):
         super().__init__()
-        self.norm1, self.attention = RMSNorm(width), Attention(width, heads)
+        self.norm1, self.attention = RMSNorm(width), Attention(width, heads, context)
         self.norm2, self.inner = RMSNorm(width), SwiGLU(width, inner)
 
-    def forward(self, x, rotary, positions):
+    def forward(self, x, positions):
         first = self.norm1(x)
-        mixed = self.attention(first, rotary, positions)
+        mixed = self.attention(first, positions)
         between = x + mixed
         second = self.norm2(between)
         grown = self.inner(second)
@@ -111,8 +111,7 @@ class Decoder(nn.Module):
     def __init__(self, vocab, context, width, layers, heads, inner):
         super().__init__()
         self.table = nn.Parameter(torch.empty(vocab, width))
-        self.rotary = Rotary(context, width // heads)
-        self.layers = nn.ModuleList(Block(width, heads, inner) for _ in range(layers))
+        self.layers = nn.ModuleList(Block(width, heads, inner, context) for _ in range(layers))
         self.norm = RMSNorm(width)
         self.head = Linear(width, vocab)
 
@@ -120,7 +119,7 @@ class Decoder(nn.Module):
         x = self.table[ids]
         positions = torch.arange(ids.shape[1], device=ids.device)
         for layer in self.layers:
-            x = layer(x, self.rotary, positions)
+            x = layer(x, positions)
         x = self.norm(x)
         return self.head(x)
 

@@ -1,8 +1,8 @@
 """A decoder of 3.41 billion weights that a student wrote, rebuilt from the order of its recorded allocations.
 
-Its layers multiply weights first (``einsum(weight, x)``), so that activations come out transposed; rotary positions
-are written into a new tensor, masks are filled, and AdamW works in place with one temporary.  ``mode`` is train or
-forward, whose graph is kept until the next iteration.
+Its layers multiply weights by transposed activations, as einsum of torch 2.6 does; rotary positions are written into
+a new tensor, masks are filled, and AdamW works in place with one temporary.  ``mode`` is train or forward, whose
+graph is kept until the next iteration.
 """
 
 import math
@@ -17,7 +17,11 @@ class Linear(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, inputs))
 
     def forward(self, x):
-        return torch.einsum("oi,...i->...o", self.weight, x)
+        rows = x.reshape(-1, x.shape[-1])
+        out = torch.bmm(
+            self.weight.unsqueeze(0), rows.t().unsqueeze(0)
+        )  # what einsum of torch 2.6 makes of it
+        return out.squeeze(0).t().view(*x.shape[:-1], -1)
 
 
 class Embedding(nn.Module):
@@ -54,10 +58,9 @@ class Rotary(nn.Module):
     def forward(self, x, positions):
         cos = self.cos[positions].unsqueeze(1)
         sin = self.sin[positions].unsqueeze(1)
-        even, odd = x[..., 0::2], x[..., 1::2]
         out = torch.empty_like(x)
-        out[..., 0::2] = even * cos - odd * sin
-        out[..., 1::2] = even * sin + odd * cos
+        out[..., 0::2] = x[..., 0::2] * cos - x[..., 1::2] * sin
+        out[..., 1::2] = x[..., 0::2] * sin + x[..., 1::2] * cos
         return out
 
 
