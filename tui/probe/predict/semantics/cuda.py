@@ -39,7 +39,8 @@ class CudaSemantics(Semantics):
         self.gpu = Gpu(target, self.assumptions)
         self._workspaces = Workspaces(self.gpu, self.assumptions, workspaces or {})
         self._gemms = self._workspaces.gemms
-        self._before = rules.before()
+        self._before: Dict[Any, rules.Rule] = rules.before()
+        self._before.update((func, self._workspaces.looking(func)) for func in self._gemms)
         self._after: Dict[Any, rules.Rule] = rules.after()
         self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
         self._after[operator("convolution")] = self._of_convolution
@@ -77,8 +78,6 @@ class CudaSemantics(Semantics):
 
     def before(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Sequence[Scratch]:
         """Copies of operands, and what composed operators make on their way."""
-        if func in self._gemms:
-            self._workspaces.look(func, args, kwargs)
         rule = self._before.get(func)
         return () if rule is None else rule(self.gpu, args, kwargs, None)
 

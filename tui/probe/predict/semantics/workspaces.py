@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, List, Mapping, Sequence, Set
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Set
 
 import torch
 
@@ -55,9 +55,15 @@ class Workspaces:
         kept = "taken at every call" if self.transient else "one for each of two threads"
         return "capability %d.%d, torch %d.%d, %s" % (*self._gpu.capability, *self._gpu.torch, kept)
 
-    def look(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> None:
-        """A matrix product begins."""
-        self._bias = func in self._biased and fuses_bias(args, kwargs)
+    def looking(self, func: Any) -> Callable[..., Sequence[Scratch]]:
+        """A rule that takes nothing and sees that the matrix product ``func`` begins."""
+        biased = func in self._biased
+
+        def look(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> Sequence[Scratch]:
+            self._bias = biased and fuses_bias(args, kwargs)
+            return ()
+
+        return look
 
     def taken(self) -> List[Scratch]:
         """What the matrix product that has begun takes and gives back."""
