@@ -1,8 +1,4 @@
 import copy
-import io
-import pickle
-import resource
-import sys
 import tomllib
 
 import pytest
@@ -10,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_records import FRAME, MIB, Recorder, event, segment, snapshot, traces
 
-from tui.probe import recorded, unpickle
+from tui.probe import recorded
 from tui.probe.recorded import IntervalPeak, Peak, SnapshotError, Totals
 
 BASE = 1 << 40
@@ -227,12 +223,6 @@ def test_changed_settings_leave_allocated_unknown_and_keep_the_rest():
     assert history.peaks_between([("all", 0)])[0].allocated is None
 
 
-def test_settings_that_the_file_lacks_are_unknown():
-    taken = one_of_each().snapshot()
-    del taken["allocator_settings"]
-    assert recorded.read(taken).rules.settings is None
-
-
 def test_the_device_with_most_events_is_read_unless_one_is_named():
     taken = one_of_each().snapshot()
     taken["device_traces"].append([event("snapshot", 0, 0)])
@@ -281,119 +271,6 @@ def test_a_record_that_was_paused_is_read_as_far_as_it_goes_and_says_so():
     taken["device_traces"][0] += [lost, event("alloc", BASE + 15 * MIB, 2 * MIB)]
     history = recorded.read(taken)
     assert "contradict the final segments" in history.notes[0]
-
-
-@pytest.mark.parametrize(
-    ("filenames", "shown"),
-    [
-        (["", "RegisterCUDA.cpp", "/a/model.py", "/a/train.py"], "model.py:3 f"),
-        (["torch/functional.py", "/x/site-packages/einops/_backends.py"], "_backends.py:3 f"),
-        (["/x/site-packages/torch/nn/functional.py", "C:\\w\\model.py"], "model.py:3 f"),
-        (["/x/site-packages/torch/optim/adamw.py", "/a/train.py"], "adamw.py:3 f"),
-        (["/x/site-packages/torch/_tensor.py", "??"], "_tensor.py:3 f"),
-        (["/home/torch/train.py", "/home/a.py"], "train.py:3 f"),
-        (["<stdin>"], "<stdin>:3 f"),
-        (["engine.cpp", "??"], ""),
-        ([], ""),
-    ],
-)
-def test_the_frame_shown_is_the_innermost_of_the_users_program(filenames, shown):
-    frames = [{"filename": name, "line": 3, "name": "f"} for name in filenames]
-    taken = snapshot([event("oom", 0, 1, frames=tuple(frames))], [])
-    assert recorded.events(taken)[0].frame == shown
-
-
-class Evil:
-    def __reduce__(self):
-        import os
-
-        return os.system, ("touch pwned",)
-
-
-def unpickled(content: bytes):
-    return unpickle.read(io.BytesIO(content))
-
-
-def test_a_pickle_that_asks_for_a_function_is_refused_and_nothing_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SnapshotError) as caught:
-        unpickled(pickle.dumps({"segments": [], "device_traces": Evil()}))
-    name = "nt.system" if sys.platform == "win32" else "posix.system"
-    assert caught.value.message == f"asks to load {name}, which no memory snapshot needs"
-    assert caught.value.hint == "refused, nothing of it was run"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_pickle_by_hand_that_names_os_system_is_refused():
-    with pytest.raises(SnapshotError, match=r"asks to load os\.system, which"):
-        unpickled(b"cos\nsystem\n(S'true'\ntR.")
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "is empty"),
-        (pickle.dumps({"segments": [1, 2, 3]})[:-4], "ends in the middle"),
-        (b"PK\x03\x04 and more", "is a zip archive, such as a checkpoint"),
-        (b"{'segments': []}", "is not a pickle"),
-        (pickle.dumps({"segments": {1, 2}}), "holds a value of type set"),
-        (pickle.dumps([b"bytes"]), "holds a value of type bytes"),
-        (b"Pstranger\n.", "asks for an object outside the file"),
-    ],
-)
-def test_a_file_that_is_no_plain_pickle_is_one_sentence(content, said):
-    with pytest.raises(SnapshotError, match=said):
-        unpickled(content)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\x80\x02]r\xff\xff\xff\x7f.",  # LONG_BINPUT: entry 2,147,483,647 of the memo, 32 GiB of pointers
-        b"]p99999999\n.",  # PUT
-        b"\x80\x04\x8d" + (2**40).to_bytes(8, "little") + b"a.",  # BINUNICODE8: a text of 1 TiB
-        b"\x80\x04\x95" + (2**40).to_bytes(8, "little") + b"a.",  # FRAME
-    ],
-    ids=["memo", "text memo", "string", "frame"],
-)
-@pytest.mark.parametrize("bounded", [True, False])
-def test_a_few_bytes_that_announce_gigabytes_take_none_of_them(tmp_path, monkeypatch, content, bounded):
-    if not bounded:  # as on a machine whose kernel does not hold a process to a size
-        monkeypatch.setattr("tui.probe.bounded._limit", lambda allowed: None)
-    path = tmp_path / "dump.pickle"
-    path.write_bytes(content)
-    before = resident_peak()
-    with pytest.raises(SnapshotError):
-        recorded.load(path)
-    assert resident_peak() - before < 200 * MIB
-
-
-def resident_peak():
-    """Bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def test_the_limit_on_memory_is_lifted_again_after_reading():
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    assert unpickled(pickle.dumps([1])) == [1]
-    with pytest.raises(SnapshotError, match="asks for far more memory than a file of its size can need"):
-        unpickled(b"\x80\x02]r\xff\xff\xff\x7f.")
-    assert resource.getrlimit(resource.RLIMIT_AS) == before
-
-
-def test_a_file_larger_than_the_machine_is_refused_with_what_to_do(monkeypatch):
-    monkeypatch.setattr("tui.probe.bounded._available", lambda: 3 * MIB)
-    content = pickle.dumps([0] * 6_000_000)  # a list of 48 MB
-    with pytest.raises(
-        SnapshotError, match=r"than the 3 MiB that this machine has left; record fewer events"
-    ):
-        unpickled(content)
-
-
-def test_plain_values_come_back_as_they_were():
-    shared = [1, 2.5, "x", None, True]
-    value = {"a": (shared, shared), 7: {"deep": [[]]}}
-    assert unpickled(pickle.dumps(value)) == value
 
 
 def damaged(**changes):

@@ -56,19 +56,7 @@ def document(
     nowhere = Missing(f"{unlike}; only the end is in the file")
     return explained(
         {
-            "schema": 1,
-            "document": "snapshot",
-            "peakmark": __version__,
-            "file": file,
-            "device_index": history.device,
-            "settings": known(
-                history.rules.settings, "the file has no allocator settings; older torch did not write them"
-            ),
-            "events_count": len(history.events),
-            "allocations_count": history.count("alloc"),
-            "frees_count": history.count("free"),
-            "segments_count": len(history.final.segments),
-            "segments_made_count": history.count("segment_alloc"),
+            **_head(history, file),
             "start": _totals(history, history.start),
             "peak": _peak_table(history),
             "instant": _instant_table(history, history.peak_requested.index),
@@ -95,6 +83,25 @@ def document(
             "notes": history.notes,
         }
     )
+
+
+def _head(history: Recorded, file: str) -> dict[str, Any]:
+    """Of what it is, and how many of everything."""
+    return {
+        "schema": 1,
+        "document": "snapshot",
+        "peakmark": __version__,
+        "file": file,
+        "device_index": history.device,
+        "settings": known(
+            history.rules.settings, "the file has no allocator settings; older torch did not write them"
+        ),
+        "events_count": len(history.events),
+        "allocations_count": history.count("alloc"),
+        "frees_count": history.count("free"),
+        "segments_count": len(history.final.segments),
+        "segments_made_count": history.count("segment_alloc"),
+    }
 
 
 def _totals(history: Recorded, totals: recorded.Totals) -> dict[str, Any]:
