@@ -59,7 +59,8 @@ def ledger(
         output.talk(said)
 
     wanted = output.json or alive is not None
-    held, why = _timeline(found.measured.probe.get(shown or "")) if wanted else (None, "")
+    source = found.measured.probe.get(shown or "") or (told[1] if told else None)
+    held, why = _timeline(source) if wanted else (None, "")
 
     def lines(width: int) -> list[str]:
         made = text.ledger_lines(
@@ -92,13 +93,13 @@ def _shown(
     return (project, "prediction", told[0]) if told else (project, "ledger", probe_id)
 
 
-def _timeline(probe: Probe | None) -> tuple[Timeline | None, str]:
-    """The timeline of a probe, or why there is none."""
-    if probe is None:
+def _timeline(source: Probe | Prediction | None) -> tuple[Timeline | None, str]:
+    """The timeline of a probe or a prediction, or why there is none."""
+    if source is None:
         return None, "nothing was measured"
-    if not probe.timeline:
-        return None, probe.unknown.get("timeline") or "it was measured by a version that kept no timeline"
+    if not source.timeline:
+        return None, source.unknown.get("timeline") or "it was measured by a version that kept no timeline"
     try:
-        return timeline.read(timeline.path_of(probe.timeline)), ""
+        return timeline.read(timeline.path_of(source.timeline)), ""
     except RunError as error:
         return None, error.sentence()
