@@ -252,3 +252,14 @@ def test_logsumexp_makes_the_exponentials_of_its_input():
     with cuda() as watch:
         torch.logsumexp(torch.empty(64, 16), -1)
     assert watch.one("logsumexp").after == [64 * 4, 64 * 16 * 4]
+
+
+def test_the_fast_path_of_a_transformer_layer_is_marked_approximate():
+    with cuda() as watch:
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        layer(weight(2, 4, 16)).sum().backward()
+        assert watch.semantics.assumptions.approximations == []
+        with torch.no_grad():
+            layer.eval()(torch.empty(2, 4, 16))
+    (sentence,) = watch.semantics.assumptions.approximations
+    assert "fast path" in sentence

@@ -45,6 +45,8 @@ class CudaSemantics(Semantics):
         self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
         self._after[operator("convolution")] = self._of_convolution
         self._after[operator("native_batch_norm")] = self._of_batch_norm
+        for name in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention"):
+            self._after[operator(name)] = self._of_fast_path
         self._tuned = {operator(name) for name in ("sort", "sort.stable", "cumsum", "cumprod")}
         self._wide = statistics.wide()
         self._sizes = _on_host(self.gpu)
@@ -122,6 +124,15 @@ class CudaSemantics(Semantics):
             self.assumptions.not_covered(
                 "cuDNN batch norm with channels last: its reserve space and workspace are not known"
             )
+        return ()
+
+    def _of_fast_path(
+        self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
+    ) -> Sequence[Scratch]:
+        self.assumptions.approximate(
+            "the fast path of nn.TransformerEncoderLayer and nn.MultiheadAttention without gradients: what its "
+            "operator makes on the way is left out"
+        )
         return ()
 
 
