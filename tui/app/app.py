@@ -22,7 +22,6 @@ from tui.app import guard, theme
 from tui.app.help import QUESTIONS, help_lines
 from tui.app.page import STEPS, Cursor, Scene
 from tui.app.running import RunningApp
-from tui.app.screens.ledger import LedgerScreen
 from tui.app.screens.overlay import Overlay
 from tui.app.screens.page import PageScreen
 from tui.app.screens.spec import SpecScreen
@@ -33,7 +32,7 @@ from tui.errors import PeakmarkError, UsageError
 
 
 def _screen(step: str) -> Any:
-    own = {"spec": SpecScreen, "ledger": LedgerScreen, "probe": _probe}
+    own = {"spec": SpecScreen, "ledger": _ledger, "probe": _probe}
     return own.get(step, lambda: StepScreen(step))
 
 
@@ -41,14 +40,20 @@ def _load(step: str) -> None:
     """Import the view of a step, and what a comparison of specs takes."""
     importlib.import_module(f"tui.app.views.{step}")
     importlib.import_module("tui.report.operating")
-    if step == "probe":
-        importlib.import_module("tui.app.screens.probe")
+    if step in ("ledger", "probe"):
+        importlib.import_module(f"tui.app.screens.{step}")
 
 
 def _probe() -> PageScreen:
     from tui.app.screens.probe import ProbeScreen
 
     return ProbeScreen()
+
+
+def _ledger() -> PageScreen:
+    from tui.app.screens.ledger import LedgerScreen
+
+    return LedgerScreen()
 
 
 def _first() -> PageScreen:

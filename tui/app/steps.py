@@ -6,7 +6,6 @@ from typing import Any
 
 from tui.app.choose import latest, operating_of, probe_of
 from tui.app.live import Live
-from tui.app.predicted import prediction_for
 from tui.budget.choose import ledger_probe
 
 RUNS = {
@@ -50,7 +49,7 @@ def stale_of(project: Any, fingerprint: str, counted: bool = False) -> dict[str,
     made = {
         "spec": None if counted else measured.inventory,
         "verify": _value(latest(measured.verify)),
-        "ledger": _value(ledger_probe(spec, measured) or prediction_for(spec, measured, None)),
+        "ledger": _value(ledger_probe(spec, measured) or _predicted(spec, measured)),
         "probe": _value(probe_of(spec, measured)),
         "precision": _value(latest(measured.precision)),
         "report": operating[1] if operating else None,
@@ -60,6 +59,14 @@ def stale_of(project: Any, fingerprint: str, counted: bool = False) -> dict[str,
         for name, one in made.items()
         if one is not None and not is_of(one.spec, fingerprint)
     }
+
+
+def _predicted(spec: Any, measured: Any) -> tuple[str, Any] | None:
+    if not measured.prediction:
+        return None
+    from tui.app.predicted import prediction_for
+
+    return prediction_for(spec, measured, None)
 
 
 def is_of(measured_spec: str, fingerprint: str) -> bool:

@@ -11,7 +11,7 @@ from tui.app.fields import MORE, Field, model_groups, outside, training_groups
 from tui.app.lines import at, cut, fit, line
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.values import text_of
-from tui.app.views import counted, predicting
+from tui.app.views import counted
 from tui.app.views.figures import scale_of
 from tui.app.views.form import FormLine, Look, lay
 from tui.budget.checked import formula_of
@@ -92,8 +92,10 @@ def _answer(
     by_formula = "n/a" if total is None else f"{total:,}"
     if form.editing is not None:
         return _edited(form, form.editing, by_formula, width)
-    if (making := predicting.going_on(scene, width)) is not None:
-        return making
+    if scene.live and scene.live.step == "predict":
+        from tui.app.views.predicting import going_on  # with the table of GPUs: not for the first paint
+
+        return going_on(scene, width) or answer(width, "»", "PREDICTING")
     if scene.live and scene.live.step == "params":
         return answer(width, "»", "RUNNING", "building the model to count its parameters")
     if inventory is None:
