@@ -10,6 +10,7 @@ from test_budget_prediction import ID, PROBE, SPEC, SPEC_HASH, measured, probe
 
 from tui.budget import gpus
 from tui.project.measured import Measured
+from tui.project.timeline import Phase, Storage, Timeline
 from tui.report.documents_measured import ledger_document
 from tui.report.documents_predict import gpus_document, predict_document
 from tui.report.envelope import Source
@@ -73,6 +74,15 @@ def test_no_line_is_wider_than_the_terminal(width):
 
 def test_the_rows_of_a_phase_are_listed_when_asked_for():
     assert "retained activations         4.000" in lines(phase="backward")
+
+
+def test_what_is_largest_at_the_peak_is_named_where_a_timeline_was_kept():
+    mm = [Storage(0, None, GIB, "step_temporaries", "head", "mm", "8x4096x8192", "float32") for _ in range(4)]
+    rest = Storage(-1, None, 2 * GIB, "weights", "head", "", "2x4", "float32")
+    held = Timeline((Phase("backward", 0, 0, 1),), 1, (rest, *mm))
+    assert "4 tensors of 8x4096x8192 float32 = 4.000 GiB, 66.7 %" in " ".join(lines(held=held).split())
+    elsewhere = Timeline((Phase("backward", 0, 0, 1),), 1, (rest,))
+    assert "most of it retained activations" in lines(held=elsewhere)
 
 
 def test_several_predictions_are_a_table():

@@ -9,7 +9,10 @@ from tui.budget.gpus import table
 from tui.commands import stale, steps
 from tui.commands.output import Output
 from tui.engine.context import Options
-from tui.errors import UsageError
+from tui.errors import RunError, UsageError
+from tui.project import timeline
+from tui.project.measured import Measured
+from tui.project.timeline import Timeline
 from tui.report.documents_predict import gpus_document, predict_document
 from tui.report.text_gpus import gpus_lines
 from tui.report.text_predict import predict_lines
@@ -59,11 +62,24 @@ def show(project: Path, output: Output, ids: tuple[str, ...] = (), phase: str | 
             )
 
     def lines(width: int) -> list[str]:
-        name = shlex.quote(str(project))
-        return predict_lines(found.spec, found.measured, chosen, project=name, width=width, phase=phase)
+        name, held = shlex.quote(str(project)), _timeline(found.measured, chosen)
+        return predict_lines(
+            found.spec, found.measured, chosen, project=name, width=width, phase=phase, held=held
+        )
 
     shown = chosen[-1] if chosen else None
     output.answer(
         stale.said(project, "prediction", shown, found, lines, output),
         lambda: predict_document(found, chosen),
     )
+
+
+def _timeline(measured: Measured, ids: tuple[str, ...]) -> Timeline | None:
+    """The timeline of the one prediction that is shown; None: there is none of it any more."""
+    name = measured.prediction[ids[0]].timeline if len(ids) == 1 else ""
+    if not name:
+        return None
+    try:
+        return timeline.read(timeline.path_of(name))
+    except RunError:
+        return None

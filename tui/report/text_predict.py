@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from tui import units
 from tui.budget import gpus
 from tui.budget import prediction as predictions
+from tui.budget import timeline as timelines
 from tui.project.measured import Measured
 from tui.project.model import Spec
 from tui.project.prediction import Prediction
+from tui.project.timeline import Timeline
 from tui.report import sentences
 from tui.report.figures import Unit, span, unit_for
 from tui.report.lines import clip, closing, hanging, joined, labelled, right, wrap
 
 LABEL = 20
 INDENT = 13
+OF_THE_MODEL = ("weights", "gradients", "optimizer_state", "buffers", "library_workspaces")
+"""Rows that no batch has a part in."""
 
 
 def predict_lines(
@@ -26,6 +30,7 @@ def predict_lines(
     project: str,
     width: int = 80,
     phase: str | None = None,
+    held: Timeline | None = None,
 ) -> list[str]:
     """One prediction in full, or several as a table.
 
@@ -36,6 +41,7 @@ def predict_lines(
         project: the file's name, for the next command.
         width: terminal columns.
         phase: whose rows are listed; None: none.
+        held: the timeline of the one prediction, to name what is largest at its peak.
 
     Raises:
         KeyError: there is no such prediction or phase.
@@ -45,7 +51,7 @@ def predict_lines(
         return closing(f"UNKNOWN: nothing was predicted yet. Next: peakmark predict {project}", width)
     if len(chosen) > 1:
         return _several(spec, measured, chosen, width)
-    return _one(spec, measured.prediction[chosen[0]], chosen[0], project, width, phase)
+    return _one(spec, measured.prediction[chosen[0]], chosen[0], project, width, phase, held)
 
 
 def unit_of(found: Prediction) -> Unit:
@@ -53,14 +59,16 @@ def unit_of(found: Prediction) -> Unit:
     return unit_for(predictions.most(found, "requested_bytes"))
 
 
-def _one(spec: Spec, found: Prediction, id: str, project: str, width: int, phase: str | None) -> list[str]:
+def _one(
+    spec: Spec, found: Prediction, id: str, project: str, width: int, phase: str | None, held: Timeline | None
+) -> list[str]:
     unit = unit_of(found)
     lines = joined(
         [f"PREDICTED in {_seconds(found)}, no GPU used", _batch(spec, found), found.precision], width
     )
     lines += joined([id, _target(found)], width)
     lines += _totals(found, unit, width)
-    lines += _peak(found, unit, width)
+    lines += _peak(found, unit, width, held)
     if phase is not None:
         lines += _rows(found, phase, unit, width)
     lines += _stands_on(found, width)
@@ -131,7 +139,7 @@ def _short(origin: str) -> str:
     return origin.partition(": ")[0] if origin.startswith("published: ") else origin
 
 
-def _peak(found: Prediction, unit: Unit, width: int) -> list[str]:
+def _peak(found: Prediction, unit: Unit, width: int, held: Timeline | None) -> list[str]:
     peak = predictions.worst_peak(found)
     if peak is None:
         return []
@@ -140,9 +148,31 @@ def _peak(found: Prediction, unit: Unit, width: int) -> list[str]:
     where += f" of {peak.module}" if peak.module else ""
     if not peak.requested_bytes:
         return hanging(where, width)
+    if (alike := _alike(found, held)) is not None:
+        count, what, size = alike
+        share = units.percent(size / peak.requested_bytes)
+        several = f"{count} tensors of {what}" if count > 1 else f"a tensor of {what}"
+        return hanging(f"{where}; {several} = {unit.text(size)}, {share}", width)
     row, size = max(peak.rows.items(), key=lambda item: item[1])
     share = units.percent(size / peak.requested_bytes)
     return hanging(f"{where}; most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
+
+
+def _alike(found: Prediction, held: Timeline | None) -> tuple[int, str, int] | None:
+    """(count, shape and dtype, bytes together) of the tensors of one kind that take most at the peak."""
+    name = (found.worst_phase or "").removeprefix("first.")
+    at = None if held is None else timelines.peak_in(held, name)
+    peak = predictions.worst_peak(found)
+    if held is None or at is None or peak is None or at[1] != peak.requested_bytes:
+        return None  # the timeline is of the steady iteration
+    kinds: dict[str, list[int]] = {}
+    for one in timelines.alive(held, at[0]):
+        if one.shape and one.row not in OF_THE_MODEL:
+            kinds.setdefault(f"{one.shape} {one.dtype}", []).append(one.bytes)
+    if not kinds:
+        return None
+    what, sizes = max(kinds.items(), key=lambda item: sum(item[1]))
+    return len(sizes), what, sum(sizes)
 
 
 def _rows(found: Prediction, phase: str, unit: Unit, width: int) -> list[str]:
