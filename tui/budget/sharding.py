@@ -149,6 +149,7 @@ def sheet(
     groups: Groups | None = None,
     *,
     unknown_groups: str = "which layers are gathered together is not known",
+    unknown_bucket: str = "placement.reduce_bucket does not say how much is reduced at once",
 ) -> Sheet:
     """The lines of the fullest rank.
 
@@ -158,6 +159,7 @@ def sheet(
         ranks: that divide or replicate the model, each with its own micro-batches.
         options: see ``Options``.
         groups: for ``GATHERS``; None: not known, and ``unknown_groups`` says why.
+        unknown_bucket: why ``options`` does not say how much is reduced at once.
 
     >>> found = sheet(States(2 * 10**9, 2 * 10**9, 8 * 10**9, 4 * 10**9), "zero2", 8)
     >>> found.states_bytes, found.share("gradients").text
@@ -171,7 +173,7 @@ def sheet(
     shares.insert(1, _gathered(strategy, ranks, options, groups, unknown_groups))
     if "gradients" in options.host and groups is not None and strategy in GATHERS:
         shares[2] = _passing(shares[2], states, groups)
-    shares.append(_buckets(strategy, ranks, states, options, groups, unknown_groups))
+    shares.append(_buckets(strategy, ranks, states, options, groups, (unknown_groups, unknown_bucket)))
     return Sheet(strategy, ranks, tuple(shares), VARIANTS[strategy])
 
 
@@ -225,7 +227,12 @@ def _passing(share: Share, states: States, groups: Groups) -> Share:
 
 
 def _buckets(
-    strategy: str, ranks: int, states: States, options: Options, groups: Groups | None, unknown: str
+    strategy: str,
+    ranks: int,
+    states: States,
+    options: Options,
+    groups: Groups | None,
+    unknown: tuple[str, str],
 ) -> Share:
     key = "reduction_buckets"
     if ranks == 1 or strategy == "none":
@@ -237,13 +244,11 @@ def _buckets(
         return Share(key, size, 1, f"{states.gradients:,} B{_over(1, options)}: every gradient once more")
     if strategy == "fsdp2":
         if groups is None:
-            return Share(key, None, 1, "", unknown=unknown)
+            return Share(key, None, 1, "", unknown=unknown[0])
         size = groups.largest * states.gradients // max(1, states.weights)
         return Share(key, size, 1, f"{size:,} B: gradients of the largest group, while they are reduced")
     if options.reduce_bucket_bytes is None:
-        return Share(
-            key, None, 1, "", unknown="placement.reduce_bucket does not say how much is reduced at once"
-        )
+        return Share(key, None, 1, "", unknown=unknown[1])
     size = options.reduce_bucket_bytes
     return Share(key, size, 1, f"{size:,} B are reduced at once")
 

@@ -9,7 +9,7 @@ from tui import units
 from tui.budget.arguments import nearest
 from tui.budget.fixed_shapes import Plan
 from tui.budget.kinds import KINDS
-from tui.commands import calc_values
+from tui.commands import calc_ranks, calc_values
 from tui.commands.output import Output
 from tui.errors import UsageError
 from tui.report import documents_calc, text_calc
@@ -23,6 +23,8 @@ def calc(given: argparse.Namespace, output: Output) -> int:
     """
     if given.calculator == "batch":
         return _batch(given, output)
+    if given.calculator == "ranks":
+        return calc_ranks.ranks(given, output)
     if given.kind is None:
         output.answer(text_calc.kinds_lines, documents_calc.kinds_document)
         return 0

@@ -9,7 +9,23 @@ from typing import Any
 KEPT: dict[str, Any] = {"action": "store_true", "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
 
 
-WITH_VALUE = ("--fixed", "--budget", "--batch")
+WITH_VALUE = (
+    "--fixed",
+    "--budget",
+    "--batch",
+    "--ranks",
+    "--strategy",
+    "--dtype",
+    "--largest",
+    "--bucket",
+    "--host",
+    "--tensor-parallel",
+    "--pipeline-parallel",
+    "--process",
+    "--device-total",
+    "--pool",
+)
+STRATEGIES = ("none", "ddp", "zero1", "zero2", "zero3", "fsdp2")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,10 +55,34 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     batch.add_argument("--budget", metavar="BYTES", help="that all of it has to fit in, as 60GiB")
     batch.add_argument("--batch", metavar="N", help="also the bytes of a batch of N samples")
-    for one in (params, batch):
+    ranks = kinds.add_parser("ranks", help=_RANKS, description=_RANKS)
+    _add_ranks(ranks)
+    for one in (params, batch, ranks):
         for option in ("--json", "--plain", "--ascii"):
             one.add_argument(option, **KEPT)
         one.add_argument("-q", "--quiet", **KEPT)
+
+
+_RANKS = "what one rank of many holds: DDP, ZeRO 1 to 3, FSDP2, each line with its divisor"
+
+
+def _add_ranks(ranks: argparse.ArgumentParser) -> None:
+    ranks.add_argument("parameters", metavar="PARAMETERS", help="trained with Adam, as 7e9")
+    ranks.add_argument("--ranks", required=True, metavar="N", help="that divide or replicate the model")
+    ranks.add_argument("--strategy", required=True, choices=STRATEGIES, help="how they do")
+    ranks.add_argument(
+        "--dtype", default="fp32", choices=("fp32", "bf16", "fp16"), help="of weights and gradients"
+    )
+    ranks.add_argument("--master", action="store_true", help="fp32 copies of the weights, and fp32 moments")
+    ranks.add_argument("--view", action="store_true", help="gradients are views of DDP's buckets")
+    ranks.add_argument("--largest", metavar="ELEMENTS", help="of the largest group that is gathered together")
+    ranks.add_argument("--bucket", metavar="ELEMENTS", help="that ZeRO 2 and 3 reduce at once")
+    ranks.add_argument("--host", metavar="PARTS", help="kept in main memory: weights,gradients,optimizer")
+    ranks.add_argument("--tensor-parallel", default="1", metavar="N", help="devices that divide each layer")
+    ranks.add_argument("--pipeline-parallel", default="1", metavar="N", help="stages of layers")
+    ranks.add_argument("--process", metavar="BYTES", help="what a process was seen to hold, to compare with")
+    ranks.add_argument("--device-total", metavar="BYTES", help="of its device")
+    ranks.add_argument("--pool", metavar="SHARE", help="of the device that it was told to reserve, as 0.9")
 
 
 def _mixed(base: type[argparse.ArgumentParser]) -> type[argparse.ArgumentParser]:

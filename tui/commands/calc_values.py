@@ -14,6 +14,7 @@ from tui.errors import UsageError
 MOST_DIGITS = 18
 _GROUPED = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*")
 _ITEM = re.compile(r"0|[1-9][0-9]*(?:_[0-9]+)*")
+_POWER = re.compile(r"([0-9]+(?:\.[0-9]+)?)[eE]\+?([0-9]{1,2})")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _TENSOR = re.compile(r"(?P<shape>[^:*]+):(?P<dtype>[^:*]+)(?:\*(?P<count>[^:*]+))?")
 
@@ -91,6 +92,21 @@ def size(name: str, text: str) -> int:
         return units.parse_bytes(text)
     except ValueError as error:
         raise UsageError(f"argument {name}: {error}") from None
+
+
+def whole(name: str, text: str) -> int:
+    """A whole number, with ``,`` or ``_`` between thousands or as ``7e9``.
+
+    Raises:
+        UsageError: something else.
+    """
+    if _GROUPED.fullmatch(text):
+        return int(_short(name, text.replace(",", "")))
+    if found := _POWER.fullmatch(text):
+        digits, exponent = found[1].replace(".", ""), int(found[2]) - len(found[1].partition(".")[2])
+        if 0 <= exponent < MOST_DIGITS:
+            return int(digits) * 10**exponent
+    raise UsageError(f"{name} must be a whole number, got {text!r}", hint="as 7000000000 or 7e9")
 
 
 def batch(text: str) -> int:

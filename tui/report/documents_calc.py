@@ -15,7 +15,7 @@ from tui.report.json_values import Missing, explained, known
 FIGURE = {"parameters": "parameters_count", "elements": "elements_count", "bytes": "bytes"}
 
 
-def _headed(name: str, body: Document) -> Document:
+def headed(name: str, body: Document) -> Document:
     return explained({"schema": SCHEMA, "document": name, "peakmark": __version__, **body})
 
 
@@ -33,7 +33,7 @@ def worked_document(found: Worked, kind: Kind) -> Document:
         "further": {one.name: _term(one, "count") for one in found.further},
         "note": found.note,
     }
-    return _headed("calc-params", body)
+    return headed("calc-params", body)
 
 
 def _term(one: Term, figure: str) -> Document:
@@ -55,7 +55,7 @@ def kinds_document(only: str | None = None) -> Document:
         for name, kind in KINDS.items()
         if only in (None, name)
     }
-    return _headed("calc-params-list", {"kinds": kinds})
+    return headed("calc-params-list", {"kinds": kinds})
 
 
 def _argument(one: Argument) -> Document:
@@ -97,4 +97,4 @@ def batch_document(plan: Plan) -> Document:
         "verdict": {"word": word},
         "planning_aid": f"fixed shapes; leaves out {LEFT_OUT}; the real limit is lower",
     }
-    return _headed("calc-batch", body)
+    return headed("calc-batch", body)
