@@ -169,7 +169,7 @@ def section(only: Iterable[str] = ()) -> list[str]:
                 flush=True,
             )
     verdicts = [cause(one, known) for one in found]
-    unexplained = sum(1 for one in verdicts if one == UNEXPLAINED)
+    unexplained = sum(1 for one in verdicts if one.startswith(UNEXPLAINED))
     missing = sum(1 for one in found if one.why)
     away = {name: row for name, row in table.items() if not row["eligible"]}
     return [
