@@ -229,11 +229,14 @@ def test_a_file_of_another_kind_is_one_sentence(tmp_path, capsys, content, sente
 
 def test_a_file_whose_nesting_would_end_the_process_is_one_sentence(tmp_path, capsys):
     path = tmp_path / "dump.pickle"
-    path.write_bytes(b"\x80\x04})" + b"\x85" * 900_000 + b"K\x01s.")  # a tuple in a tuple in ... as a key
+    path.write_bytes(b"\x80\x04})" + b"\x85" * 300_000 + b"K\x01s.")  # a tuple in a tuple in ... as a key
     assert command(path) == 2
-    assert capsys.readouterr().err == (
-        f"peakmark: {path}: is nested more deeply than any memory snapshot; refused\n"
-    )
+    said = capsys.readouterr().err
+    shallow_stack = "is nested more deeply than any memory snapshot; refused"
+    assert (
+        shallow_stack in said or "is not a memory snapshot" in said
+    )  # the second where the stack is that large
+    assert said.count("\n") == 1
 
 
 def test_many_tuples_side_by_side_are_read(tmp_path, capsys):
@@ -340,6 +343,8 @@ def test_one_of_the_settings_asked_for_that_holds_is_enough(tmp_path, capsys):
     plain, other = found["replays"]
     assert (plain["settings"], plain["out_of_memory"]) == ("", {})
     assert plain["basis"] == "from source, not yet verified"  # it had to give back and ask again
+    assert plain["memory_stats"]["reserved_bytes.all.peak"] == plain["peak_reserved_bytes"]
+    assert plain["memory_stats"]["num_alloc_retries"] == plain["retries_count"] > 0
     assert other["out_of_memory"]["asked_bytes"] == 46 * MIB  # three pages of 20 MiB beside the same three
     assert found["capacity_bytes"] == 115 * MIB
     assert command(path, *words, "--alloc-conf", "max_split_size_mb:64") == 0

@@ -298,6 +298,7 @@ def _replay(found: WhatIf) -> dict[str, Any]:
         "peak_allocated_bytes": found.peak_allocated,
         "peak_reserved_bytes": found.peak_reserved,
         "retries_count": found.retries,
+        "memory_stats": found.statistics,
         "out_of_memory": {}
         if failed is None
         else {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 from .allocator import CachingAllocator, OutOfMemory
 from .allocator_settings import parse
@@ -42,6 +42,8 @@ class WhatIf:
     peak_allocated: int
     peak_reserved: int
     retries: int
+    statistics: Dict[str, int]
+    """Of the end, as ``torch.cuda.memory_stats`` names them."""
     failure: Optional[Failure] = None
     notes: List[str] = field(default_factory=list)
 
@@ -61,7 +63,7 @@ def replay_under(history: Recorded, settings: str = "", capacity: Optional[int] 
         SettingsError: the settings are wrong, or cannot be simulated.
     """
     found = parse(settings)
-    allocator = CachingAllocator(capacity, settings=found)
+    allocator = CachingAllocator(capacity, settings=found, counted=True)
     failure = _run(history, allocator)
     notes = found.notes()
     if history.final.private:
@@ -75,6 +77,7 @@ def replay_under(history: Recorded, settings: str = "", capacity: Optional[int] 
         allocator.peak_allocated,
         allocator.peak_reserved,
         allocator.num_alloc_retries,
+        allocator.statistics(),
         failure,
         notes,
     )
