@@ -16,6 +16,7 @@ from tui.app.screens import snapshot as screen
 from tui.app.screens.ask import completed
 from tui.app.snapshot_state import SnapshotState, column_of, columns, moved
 from tui.app.views import snapshot
+from tui.cli import main
 from tui.errors import ProjectError, UsageError
 
 PATH = Path("runs/oom.pickle")
@@ -203,6 +204,13 @@ async def test_the_palette_asks_for_a_path():
         await pilot.press("enter")
         shown = await read(app, pilot, source, 1)
         assert shown[0].startswith(" snapshot  oom.pickle")
+
+
+def test_the_command_opens_the_app_over_the_file(monkeypatch):
+    calls = []
+    monkeypatch.setattr("tui.app.run.run_app", lambda project, **how: calls.append((project, how)) or 0)
+    assert main(["snapshot", "oom.pickle", "--app", "--ascii"]) == 0
+    assert calls == [(None, {"snapshot": Path("oom.pickle"), "ascii": True})]
 
 
 def test_tab_completes_a_path_as_far_as_it_is_the_same(tmp_path):

@@ -19,7 +19,7 @@ from tui.report.text_snapshot import snapshot_lines
 
 
 def snapshot(given: argparse.Namespace, output: Output) -> int:
-    """Print what is in a file of ``torch.cuda.memory._dump_snapshot``; the exit code.
+    """Print what is in a file of ``torch.cuda.memory._dump_snapshot``, or look at it in the app; the exit code.
 
     1: with the capacity given, every replay asked for ran out of memory.
 
@@ -31,6 +31,10 @@ def snapshot(given: argparse.Namespace, output: Output) -> int:
         ProjectError: the file cannot be read or is not a memory snapshot.
         UsageError: no such instant, or settings that are wrong or cannot be simulated.
     """
+    if given.app:
+        from tui.app.run import run_app
+
+        return run_app(None, snapshot=given.file, ascii=given.ascii)
     history = _load(given.file)
     at = _instant(history, given.at)
     replays = _replays(history, given.alloc_conf, given.capacity)

@@ -12,6 +12,8 @@ from tui.commands.ranges import whole
 def add(parser: argparse.ArgumentParser) -> None:
     """Give ``parser`` the file and what to show of it."""
     parser.add_argument("file", type=Path, help="what torch.cuda.memory._dump_snapshot wrote")
+    text = "look at it in the app: the timeline, and what is alive at any instant of it"
+    parser.add_argument("--app", action="store_true", help=text)
     text = "instant to look at: an event's number, peak or end (peak)"
     parser.add_argument("--at", default="peak", metavar="EVENT", help=text)
     parser.add_argument("--top", type=whole(1), default=10, metavar="N", help="rows of each table (10)")
