@@ -84,7 +84,7 @@ class Predicted:
         found = [Registration(*one) for one in registered]
         return Labelled(self.record, told, found, self.recorder.births, 1)
 
-    def most(self, row, phase, iteration=2):
+    def most(self, row, phase, iteration=3):
         """The most bytes of one row within a phase."""
         level = highest = 0
         bounds = next(
@@ -95,7 +95,7 @@ class Predicted:
             highest = max(highest, level) if place >= bounds.first else level
         return highest
 
-    def rows(self, phase, iteration=2):
+    def rows(self, phase, iteration=3):
         """The rows at the peak of a phase."""
         interval = next(
             one for one in self.labelled.intervals if (one.phase, one.iteration) == (phase, iteration)
