@@ -32,10 +32,12 @@ upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d _upsample_neares
 _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d
 upsample_bicubic2d _upsample_bicubic2d_aa frobenius_norm"""
 _SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
-linalg_matrix_norm.str_ord sum sum.dim_IntList"""
+linalg_matrix_norm.str_ord sum sum.dim_IntList prod.dim_Dimname softmax.Dimname log_softmax.Dimname cumprod.dimname
+cumsum.dimname sum.dim_DimnameList"""
 _APPEND_DTYPE = "norm.Scalar norm.ScalarOpt_dim norm.names_ScalarOpt_dim"
 _PROMOTE = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 _BANNED = "binary_cross_entropy"
+_ELSEWHERE = "_cudnn_rnn"  # by ``recurrent``
 
 POLICIES: Dict[str, str] = {
     name: policy
@@ -46,12 +48,17 @@ POLICIES: Dict[str, str] = {
         ("append dtype", _APPEND_DTYPE),
         ("promote", _PROMOTE),
         ("banned", _BANNED),
+        ("elsewhere", _ELSEWHERE),
     )
     for name in names.split()
 }
 """What CUDA's autocast does to an operator, by its name and overload."""
 
-_APPENDED = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
+_APPENDED = {
+    "norm.Scalar": "ScalarOpt_dtype",
+    "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype",
+    "norm.names_ScalarOpt_dim": "names_ScalarOpt_dim_dtype",
+}
 
 Kernel = Callable[..., Any]
 
@@ -115,7 +122,7 @@ def install(library: Any, cache: Cache, assumptions: Assumptions) -> None:
     for name in sorted(cuda & set(POLICIES)):
         policy = POLICIES[name]
         func = operator(name)
-        if func is None or (policy == "lower" and name in cpu):
+        if func is None or policy == "elsewhere" or (policy == "lower" and name in cpu):
             continue
         library.impl(name, _kernel(policy, name, func, cache), _KEY)
     for name in sorted(cpu - cuda):
@@ -140,7 +147,7 @@ def _kernel(policy: str, name: str, func: Any, cache: Cache) -> Kernel:
     if policy == "set dtype":
         return _with_dtype(func)
     if policy == "append dtype":
-        return _appending(getattr(_ATEN.norm, _APPENDED.get(name, "ScalarOpt_dim_dtype")))
+        return _appending(getattr(_ATEN.norm, _APPENDED[name]))
     return _casting(func, policy, cache)
 
 
