@@ -22,7 +22,7 @@ def row(expected: dict[str, Any], folder: Path) -> tuple[str, bool]:
     spent = time.process_time() - begun
     peaks = {
         "requested": history.peak_requested.bytes,
-        "allocated": history.peak_allocated.bytes,
+        "allocated": history.peak_allocated.bytes if history.peak_allocated else None,
         "reserved": history.peak_reserved.bytes,
     }
     wrong = [one for one in QUANTITIES if peaks[one] != expected["peak"][one]]
@@ -35,7 +35,7 @@ def row(expected: dict[str, Any], folder: Path) -> tuple[str, bool]:
         f"{history.count('alloc'):,}",
         "n/a" if addresses is None else f"{addresses:,}",
         f"{abs(segments) + len(history.played.ignored):,}",
-        *(f"{peaks[one]:,}" for one in QUANTITIES),
+        *(f"{peaks[one] or 0:,}" for one in QUANTITIES),
         "exact" if not wrong else "wrong: " + ", ".join(wrong),
         f"{spent * 1e5 / events:.2f}",
     ]

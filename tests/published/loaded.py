@@ -23,7 +23,9 @@ class Layer(nn.Module):
         self.gate, self.up = (nn.Linear(WIDTH, INNER, bias=False) for _ in range(2))
         self.down = nn.Linear(INNER, WIDTH, bias=False)
         self.norms = nn.ParameterList(torch.ones(WIDTH) for _ in range(2))
-        self.register_buffer("turns", torch.zeros(4096, 64, 2))  # each clone of a layer has a table of its own
+        self.register_buffer(
+            "turns", torch.zeros(4096, 64, 2)
+        )  # each clone of a layer has a table of its own
 
 
 def build(cfg):

@@ -1,0 +1,46 @@
+"""Figures that were measured on real CUDA devices and published, predicted to the byte without one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "bench"))
+import prediction_cuda
+
+from published.jobs import JOBS, rows
+
+ROWS = rows()
+EXACT = [name for name, job in JOBS.items() if job.cheap and not prediction_cuda.causes().get(name)]
+INEXACT = [name for name, job in JOBS.items() if job.cheap and prediction_cuda.causes().get(name)]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_a_published_peak_is_predicted_to_the_byte(name):
+    found = prediction_cuda.predict(name, ROWS[name])
+    assert found.why == ""
+    assert found.predicted.keys() == ROWS[name]["measured"].keys()
+    for quantity, measured in ROWS[name]["measured"].items():
+        assert abs(found.predicted[quantity] - measured) <= ROWS[name]["rounding_bytes"], quantity
+
+
+@pytest.mark.parametrize("name", INEXACT)
+def test_a_figure_that_differs_without_an_explanation_is_counted_and_not_hidden(name):
+    found = prediction_cuda.predict(name, ROWS[name])
+    assert found.error("allocated") != 0
+    assert prediction_cuda.cause(found, prediction_cuda.causes()).startswith(prediction_cuda.UNEXPLAINED)
+
+
+def test_every_published_figure_is_eligible_or_says_why_not_and_every_job_is_of_one_that_is():
+    assert all(row["eligible"] or row["why"] for row in ROWS.values())
+    assert set(JOBS) <= {name for name, row in ROWS.items() if row["eligible"]}
+    assert set(prediction_cuda.causes()) <= set(JOBS)
+    missing = {name for name, row in ROWS.items() if row["eligible"]} - set(JOBS)
+    assert all(name.startswith("litgpt-lora-") for name in missing)
+
+
+def test_an_error_within_the_last_digit_of_a_figure_counts_as_none():
+    row = {"measured": {"allocated": 1000}, "rounding_bytes": 5, "confidence": "high", "looked_at": "no"}
+    assert prediction_cuda.Found("x", row, {"allocated": 1005}).error("allocated") == 0
+    assert prediction_cuda.Found("x", row, {"allocated": 1006}).error("allocated") == pytest.approx(0.006)
+    assert prediction_cuda.cause(prediction_cuda.Found("x", row, {"allocated": 1006}), {}) == "unexplained"
