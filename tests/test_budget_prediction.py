@@ -87,6 +87,14 @@ def test_a_calibration_of_the_same_gpu_comes_before_what_is_published():
     assert predictions.context_of(gpus.find("T4"), both)[0] == (300 * MIB, 615 * MIB)
 
 
+def test_the_limit_is_the_smaller_of_budget_and_gpu_less_reserve_and_the_largest_context():
+    context = 520 * MIB, 615 * MIB
+    assert predictions.reserved_limit(SPEC, 80 * GIB, context) == (56 * GIB - 615 * MIB, "")
+    assert predictions.reserved_limit(SPEC, 22 * GIB, context) == (18 * GIB - 615 * MIB, "")
+    assert predictions.reserved_limit(spec(None), None, context)[0] is None
+    assert predictions.reserved_limit(SPEC, 4 * GIB, context)[0] is None
+
+
 def test_nccl_widens_the_range_for_several_ranks():
     low, high = predictions.context_of(gpus.find(H100), Measured(), ranks=8)[0] or (0, 0)
     assert (low, high) == (520 * MIB + 920 * MIB, 615 * MIB + 2970 * MIB)

@@ -128,13 +128,18 @@ def reserved_limit(
     Returns:
         (None, the reason) where a part is not known.
     """
-    total = spec.budget.job if spec.budget.job is not None else target_total
+    total = whole_budget(spec, target_total)
     if total is None:
         return None, "no budget is entered and no GPU is named"
     if context is None:
         return None, "what a process holds beside the allocator is not known"
     left = total - spec.budget.reserve - context[1]
     return (left, "") if left > 0 else (None, "the context alone takes the budget less the reserve")
+
+
+def whole_budget(spec: Spec, target_total: int | None) -> int | None:
+    """The entered budget or the GPU's memory, whichever is smaller; None: neither is known."""
+    return min((size for size in (spec.budget.job, target_total) if size is not None), default=None)
 
 
 def is_same_spec(one: str, other: str) -> bool:

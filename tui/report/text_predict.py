@@ -236,7 +236,7 @@ def _fine(size: int) -> str:
 
 
 def _limit(spec: Spec, found: Prediction) -> str:
-    total = spec.budget.job if spec.budget.job is not None else found.target_total_bytes
+    total = predictions.whole_budget(spec, found.target_total_bytes)
     reserve = f" less reserve {units.gib(spec.budget.reserve)}" if spec.budget.reserve else ""
     context = f"{(found.context_high_bytes or 0) // 2**20:,} MiB"
     return f"{units.gib(total)} GiB{reserve} less context {context}"
