@@ -1,5 +1,7 @@
 """A trace without values against the CPU's own allocator, phase by phase, row by row."""
 
+import json
+
 import pytest
 
 from probe.helpers import run_here
@@ -72,6 +74,32 @@ def test_every_row_of_every_phase_is_what_the_cpu_allocates(name, tmp_path):
         for row in {*expected, *rows}:
             slack = NUMBERS if row in OF_NUMBERS else 0
             assert abs(rows.get(row, 0) - expected.get(row, 0)) <= slack, (phase, row)
+
+
+def births_and_deaths(path):
+    """Sizes as they are made (+) and freed (-) in each phase of the steady iteration, but for kernels' scratch."""
+    table = json.loads(path.read_text())
+    changes = {}
+    for born, died, size, row, *_ in table["storages"]:
+        if table["strings"][row] in ("operator_scratch", "input_batch") or size <= NUMBERS:
+            continue
+        changes.setdefault(born, []).append(size)
+        if died is not None:
+            changes.setdefault(died, []).append(-size)
+    return [
+        (phase, micro, [size for event in range(first, last) for size in changes.get(event, ())])
+        for phase, micro, first, last in table["phases"]
+    ]
+
+
+@pytest.mark.parametrize("name", ["accumulation", "checkpointing and clipping", "dropout"])
+def test_storages_are_made_and_freed_in_the_order_of_the_cpus_own_record(name, tmp_path):
+    kwargs = {"source": "decoder", "args": SMALL, "micro": 4, "length": 64, **SETTINGS[name]}
+    run_here("traced", journal=tmp_path / "real.jsonl", **kwargs)
+    predicted(journal=tmp_path / "predicted.jsonl", **kwargs)
+    real = births_and_deaths(tmp_path / "real.timeline.json")
+    assert sum(len(sizes) for _, _, sizes in real) > 200
+    assert births_and_deaths(tmp_path / "predicted.timeline.json") == real
 
 
 def test_a_batch_whose_tensors_share_a_storage_counts_it_once_on_the_cpu(tmp_path):

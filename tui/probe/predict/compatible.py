@@ -31,7 +31,7 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
         return state
 
     with contextlib.ExitStack() as stack:
-        stack.callback(_linear()._destroy)
+        stack.callback(_composites(stands_for)._destroy)
         stack.enter_context(_replaced(torch.UntypedStorage, "resize_", resize_))
         stack.enter_context(_replaced(torch.inference_mode, "__enter__", _without_gradients))
         stack.enter_context(_replaced(torch.inference_mode, "__exit__", _as_before))
@@ -83,21 +83,30 @@ def after_build() -> None:
             setattr(masks, name, lambda *args, **kwargs: False)
 
 
-def _linear() -> Any:
-    """Let ``linear`` add its bias in place where it does so for tensors with values.
+def _composites(stands_for: str) -> Any:
+    """Let ``linear`` and the CPU's ``dropout`` write in place where they do so for tensors with values.
 
-    For inputs of three and more dimensions with holes it multiplies first; then it adds in place, but for subclasses
-    of tensors makes another one (aten/src/ATen/native/Linear.cpp).  That one may be the logits.
+    For subclasses of tensors they make another one.  ``linear`` adds its bias in place to a product of inputs of three
+    and more dimensions with holes, which may be the logits (aten/src/ATen/native/Linear.cpp); ``dropout`` scales its
+    noise (Dropout.cpp).
     """
     library = torch.library.Library("aten", "IMPL")
-    default = torch.ops.aten.linear.default
+    aten = torch.ops.aten
 
     def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         if bias is None or input.dim() <= 2 or input.is_contiguous():
-            return default.decompose(input, weight, bias)
+            return aten.linear.default.decompose(input, weight, bias)
         return torch.matmul(input, weight.t()).add_(bias)
+
+    def dropout(input: Any, p: float, train: bool) -> Any:
+        if not train or p in (0, 1) or not input.numel():
+            return aten.dropout.default.decompose(input, p, train)
+        noise = torch.empty_like(input, memory_format=torch.contiguous_format).bernoulli_(1 - p)
+        return input * noise.div_(1 - p)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # overriding is what is meant
         library.impl("linear", linear, "AutogradCPU")
+        if stands_for == "cpu":
+            library.impl("dropout", dropout, "AutogradCPU")
     return library
