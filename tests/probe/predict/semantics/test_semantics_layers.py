@@ -100,7 +100,7 @@ def test_adding_into_rows_takes_the_indices_of_a_recorded_trace(file, count):
         table = weight(10000, 8)
         table[torch.zeros(4, count // 4, dtype=torch.int64)].sum().backward()
     found = watch.one("index_put").after
-    assert found[:4] == [8 * count] * 4
+    assert sorted(found)[1:5] == [8 * count] * 4
     assert found[-1] == 1
     # the first temporary of the offsets is gone before the sort begins, so one more is in the trace
     assert sorted(sizes) == sorted([8 * count, *[size for size in found if size in (8 * count, 1)]])

@@ -60,9 +60,10 @@ def index_put(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -
     for dim, size in enumerate(target.shape):
         if dim < len(indices) and indices[dim] is not None:
             whole *= size
-    found = [(8 * count, "index_put: %s" % what) for what in ("offsets", "sorted", "order", "range")]
+    found = [(8 * count, "index_put: offsets")]
     if values.numel() and not values.is_contiguous():
         found.append((values.numel() * values.element_size(), "index_put: contiguous values"))
+    found += [(8 * count, "index_put: %s" % what) for what in ("sorted", "order", "range")]
     found.append((radix_sort(count, 8, 8, bits_of(whole - 1)), "index_put: sort"))
     return found
 
