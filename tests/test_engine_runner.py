@@ -118,7 +118,7 @@ async def test_a_fault_of_a_step_is_a_sentence_and_its_traceback_goes_to_stderr(
 
 async def test_an_unknown_step_is_refused_before_anything_is_recorded(project):
     with pytest.raises(
-        UsageError, match="there is no step dance; steps are params, verify, probe, precision"
+        UsageError, match="there is no step dance; steps are params, verify, predict, probe, precision"
     ):
         await go(project, "dance")
     assert runs.runs() == []
@@ -261,4 +261,4 @@ async def test_a_viewer_that_fails_does_not_lose_the_end_of_the_journal(project,
 
 
 async def test_the_steps_of_the_package_are_found_by_their_names():
-    assert list(runner.STEPS) == ["params", "verify", "probe", "precision", "restore", "report"]
+    assert list(runner.STEPS) == ["params", "verify", "predict", "probe", "precision", "restore", "report"]

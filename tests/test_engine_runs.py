@@ -158,7 +158,7 @@ async def test_a_run_that_cannot_begin_says_why_with_its_code(project):
     with pytest.raises(RunError, match="not valid TOML") as caught:
         await started(project, "probe")
     assert caught.value.code == ProjectError.code
-    with pytest.raises(RunError, match=r"there is no step dance; steps are params, verify, probe"):
+    with pytest.raises(RunError, match=r"there is no step dance; steps are params, verify, predict, probe"):
         await started(project, "dance")
     assert runs.runs() == []
 

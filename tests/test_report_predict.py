@@ -67,6 +67,20 @@ FITS, by prediction with 49.380 GiB beyond the reserve, in the worst phase
     )
 
 
+def test_what_is_approximate_and_what_several_ranks_add_is_said():
+    text = lines(replace(FULL, ranks=8, strategy="fsdp2", approximate=("FSDP2 on a GPU: streams",)))
+    assert "requested               6.000 GiB  exact but for what is approximate, see below" in text
+    assert "+ context and NCCL 520-615 MiB" in text
+    assert "approximate  FSDP2 on a GPU: streams" in text
+
+
+def test_a_calibrated_context_is_one_figure_with_its_probe():
+    origin = "calibrated by p-1 (e-1, torch 2.13.0)"
+    told = replace(FULL, context_low_bytes=600 * MIB, context_high_bytes=600 * MIB, context_from=origin)
+    said = " ".join(lines(told).split())
+    assert "process 6.605 GiB + context 600 MiB (calibrated by p-1 (e-1, torch 2.13.0))" in said
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(width):
     assert max(len(line) for line in lines(width=width).splitlines()) <= width

@@ -95,7 +95,10 @@ def _target(found: Prediction) -> str:
 
 
 def _totals(found: Prediction, unit: Unit, width: int) -> list[str]:
-    rows = [("requested", "requested_bytes", "exact for the same program and torch version")]
+    exact = "exact for the same program and torch version"
+    if found.approximate:
+        exact = "exact but for what is approximate, see below"
+    rows = [("requested", "requested_bytes", exact)]
     if found.semantics == "cuda":
         rows += [
             ("tensor-allocated", "allocated_bytes", "exact likewise"),
@@ -127,11 +130,11 @@ def _band() -> str:
 
 def _context(found: Prediction) -> str:
     low, high = found.context_low_bytes or 0, found.context_high_bytes or 0
-    mib = 2**20
+    mib, what = 2**20, "context and NCCL" if found.ranks > 1 else "context"
     if low == high:
-        return f"+ context {low // mib:,} MiB ({found.context_from})"
+        return f"+ {what} {low // mib:,} MiB ({found.context_from})"
     named = f"{low // mib:,}-{-(-high // mib):,} MiB"
-    return f"+ context {named} ({_short(found.context_from)}; not calibrated)"
+    return f"+ {what} {named} ({_short(found.context_from)}; not calibrated)"
 
 
 def _short(origin: str) -> str:
