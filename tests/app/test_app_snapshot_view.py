@@ -16,6 +16,7 @@ from tui.app.screens import snapshot as screen
 from tui.app.screens.ask import completed
 from tui.app.snapshot_state import SnapshotState, column_of, columns, moved
 from tui.app.views import snapshot
+from tui.app.widgets.lines_view import LinesView
 from tui.cli import main
 from tui.errors import ProjectError, UsageError
 
@@ -221,3 +222,14 @@ def test_tab_completes_a_path_as_far_as_it_is_the_same(tmp_path):
     assert completed(f"{tmp_path}/o") == f"{tmp_path}/other/"
     assert completed(f"{tmp_path}/none") == f"{tmp_path}/none"
     assert completed(f"{tmp_path}/absent/x") == f"{tmp_path}/absent/x"
+
+
+async def test_help_over_a_snapshot_is_about_snapshots():
+    source = FakeSource(sample.cuda(), history=histories.history)
+    app = opened(source)
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.open_snapshot(PATH)
+        await read(app, pilot, source, 1)
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert "segments that the allocator holds from the driver" in app.screen.query_one(LinesView).shown()

@@ -334,7 +334,7 @@ class PeakmarkApp(RunningApp):
 
     def action_help(self) -> None:
         """What the figures of this screen mean, and its keys."""
-        name = self.step_screen.step if self.step_screen is not None else "first"
+        name = self.screen.help_of if isinstance(self.screen, PageScreen) else "first"
         width = min(Overlay.WIDEST, self.size.width - 4)
         title = f"{name.capitalize()}: {QUESTIONS[name]}"
         answers = {"question_mark": "", "q": "", "enter": ""}
@@ -370,23 +370,9 @@ class PeakmarkApp(RunningApp):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Everything that a key does, for the palette."""
-        for number, step in enumerate(STEPS, 1):
-            yield SystemCommand(
-                f"{number} {step.capitalize()}", QUESTIONS[step], lambda step=step: self.action_step(step)
-            )
-        yield SystemCommand("Run this step", "r", self.action_run)
-        if self.project is not None:
-            yield SystemCommand("Predict", "p: what the batch of the project will take", self.predict)
-            yield SystemCommand("GPU to predict for", "choose one of the table", self.choose_gpu)
-            yield SystemCommand("Search the largest batch", "s on the Probe screen", self.ask_search)
-        yield SystemCommand("Open a memory snapshot", "of torch.cuda.memory, by its path", self.ask_snapshot)
-        yield SystemCommand("Stop the run", "x", self.action_stop)
-        yield SystemCommand("Exact bytes", "b: bytes with every digit, or GiB", self.action_exact)
-        yield SystemCommand("Edit the project file", "e: in your editor", self.action_edit)
-        yield SystemCommand("Save the report", "s: as Markdown beside the project", self.save_report)
-        yield SystemCommand("Theme", "change the colours", self.action_change_theme)
-        yield SystemCommand("Help", "?: what the figures mean", self.action_help)
-        yield SystemCommand("Quit", "q", self.action_leave)
+        from tui.app.palette import commands
+
+        return commands(self)
 
     def action_command_palette(self) -> None:
         """Open the palette, with a cursor that does not blink over a slow link."""

@@ -10,6 +10,7 @@ QUESTIONS = {
     "precision": "which setting is worth it, and what does it cost in learning?",
     "report": "what is run, what if it breaks, and is it still true?",
     "first": "where to begin",
+    "snapshot": "what did a recorded run hold, when, and in which pieces?",
 }
 
 _BYTES = (
@@ -40,6 +41,7 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("≥", "a sum with rows left out: at least this much"),
         ("-   0   n/a", "not said; exactly none; unknown, with its reason"),
         ("m - d", "measured minus declared, where nothing is predicted"),
+        ("≥  within", "the least of a predicted range; measured lies in it"),
         ("*", "off from the prediction by more than 1 MiB and 1 %"),
     ),
     "probe": (
@@ -49,7 +51,7 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("95 %", "the interval of the mean of those iterations"),
         ("timeline", "one traced iteration, an event an allocation or a free"),
         ("held", "weights, optimizer state, buffers: there all the time"),
-        ("· line", "through measured batches: a planning aid, no proof"),
+        ("· line", "predicted; or through batches: an aid, no proof"),
     ),
     "precision": (
         ("reference", "the setting that the others are compared with"),
@@ -63,6 +65,14 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("fallback", "a smaller one, measured as well"),
         ("evidence", "ids of the measurements behind each figure"),
         ("~", "must be measured again: something has changed"),
+    ),
+    "snapshot": (
+        ("requested", "bytes as the program asked for them"),
+        ("allocated", "after rounding and tails: by replay, block by block"),
+        ("reserved", "segments that the allocator holds from the driver"),
+        ("█  ▒", "always then, and at times: a column is many events"),
+        ("split", "free bytes beside blocks in use: no one gets them back"),
+        ("what if", "the same requests under other settings"),
     ),
     "first": (("a project", "one TOML file: what you say above, what was measured below"),),
 }
@@ -83,15 +93,25 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Esc", "give up"),
         ("u", "undo the edit"),
         ("t", "module tree"),
+        ("p", "predict"),
         ("o  /  n", "sort, search it"),
         *_COMMON,
         ("e", "edit the file"),
         *(one for one in _EVERYWHERE if one[0] not in ("Esc", "Tab")),
     ),
     "verify": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
-    "ledger": (("Enter", "fold, unfold"), ("← →", "phase"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "ledger": (
+        ("Enter", "fold, unfold"),
+        ("← →", "phase"),
+        ("p", "predict"),
+        ("d", "assumed, GPU"),
+        *_COMMON,
+        ("e", "edit the file"),
+        *_EVERYWHERE,
+    ),
     "probe": (
         ("s", "search a batch"),
+        ("p", "prediction"),
         ("o", "output, log"),
         ("d", "meanings"),
         ("← →", "instant, fold"),
@@ -103,6 +123,15 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "precision": (*_COMMON, ("e", "edit the file"), *_EVERYWHERE),
     "report": (("s", "save the file"), *_COMMON, ("e", "edit the file"), *_EVERYWHERE),
+    "snapshot": (
+        ("← →", "instant"),
+        ("Enter", "to the peak"),
+        ("v", "by frame, size"),
+        ("w", "what if"),
+        ("c", "copy the row"),
+        ("b", "exact bytes"),
+        *_EVERYWHERE[1:],
+    ),
     "first": (("o", "open a project"), ("1 to 9", "a recent one"), ("Esc", "back"), ("q", "quit")),
 }
 

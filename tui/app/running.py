@@ -191,6 +191,11 @@ class RunningApp(App[None]):
         if self.project is not None and screen is not None and screen.step in PREDICTS:
             self.predict(screen.predicted_probe())
 
+    def predict_here(self) -> None:
+        """Predict from whatever screen is open; the result stands on the Ledger."""
+        screen = self.step_screen
+        self.predict(screen.predicted_probe() if screen is not None else None)
+
     def predict(self, probe: Any = None) -> None:
         """Start a prediction for the GPU that was chosen, else for the kind of device of ``probe``.
 

@@ -26,6 +26,11 @@ class PageScreen(Screen[None]):
         """The app, as what it is."""
         return cast("PeakmarkApp", self.app)
 
+    @property
+    def help_of(self) -> str:
+        """Which help ``?`` shows."""
+        return "first"
+
     def on_mount(self) -> None:
         """Take the theme's styles."""
         self.restyle()

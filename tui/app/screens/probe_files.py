@@ -71,6 +71,10 @@ class ProbeReader(StepScreen):
         found = shown_probe(super().scene(), self.cursor)
         return found[1] if found is not None else None
 
+    def predicted_probe(self) -> Any:
+        """The one that is shown."""
+        return self._shown()
+
     def forecast(self) -> Prediction | None:
         """The prediction of what the panes are about."""
         from tui.app.predicted import prediction_for

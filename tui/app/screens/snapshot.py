@@ -72,6 +72,11 @@ class SnapshotScreen(PageScreen):
         """Whether keys go into a text."""
         return self.state.asking is not None
 
+    @property
+    def help_of(self) -> str:
+        """What the panes of a snapshot mean."""
+        return "snapshot"
+
     # --- reading
 
     def _read(self) -> None:

@@ -61,6 +61,11 @@ class StepScreen(PageScreen):
         """Whether the Report's restore pane is open: ``r`` then rehearses one."""
         return self.step == "report" and self.cursor.pane == 1
 
+    @property
+    def help_of(self) -> str:
+        """That of the step."""
+        return self.step
+
     def predicted_probe(self) -> Any:
         """The measurement that a prediction started here is to stand beside; None: none."""
         return None
