@@ -244,6 +244,8 @@ def test_losses_make_one_value_an_element_before_they_reduce_them(reduction, mad
         F.huber_loss(x, y, reduction=reduction)
         F.binary_cross_entropy_with_logits(x, y, reduction=reduction)
     assert watch.one("mse_loss").after == watch.one("smooth_l1_loss").after == elements
+    for name in ("mse_loss", "smooth_l1_loss"):  # a real CPU's result has such a storage too, see below
+        assert watch.one(name).sizes == [64 * 16 * 4]
     assert watch.one("huber_loss").before == elements
     assert watch.one("binary_cross_entropy_with_logits").before == [64 * 16 * 4, *elements]
 
@@ -263,3 +265,10 @@ def test_the_fast_path_of_a_transformer_layer_is_marked_approximate():
             layer.eval()(torch.empty(2, 4, 16))
     (sentence,) = watch.semantics.assumptions.approximations
     assert "fast path" in sentence
+
+
+def test_a_reduced_loss_really_keeps_the_storage_of_its_elements():
+    x, y = torch.ones(64, 16), torch.ones(64, 16)
+    for loss in (F.mse_loss(x, y), F.smooth_l1_loss(x, y)):
+        assert (loss.numel(), loss.untyped_storage().nbytes()) == (1, 64 * 16 * 4)
+    assert F.huber_loss(x, y).untyped_storage().nbytes() == 4

@@ -32,6 +32,14 @@ def _reduced(loss: torch.Tensor, size: int, gpu: Gpu) -> List[Scratch]:
     return [(size, "loss of every element"), *found]
 
 
+def result_bytes(args: Sequence[Any], kwargs: Dict[str, Any]) -> int:
+    """The storage of ``mse_loss`` and ``smooth_l1_loss``, on any device, even where the result is one value.
+
+    Their result is made for every element and only then resized, which leaves its storage as it is.
+    """
+    return _elements(args)[1]
+
+
 def plain(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """``mse_loss`` and its like: input, target, reduction."""
     if _reduction(args, kwargs, 2) == _NONE:
