@@ -130,7 +130,8 @@ class Decoder(nn.Module):
         self.head = Linear(width, vocab)
 
     def forward(self, ids):
-        x = self.table(ids)
+        embedded = self.table(ids)  # alive to the end of the forward
+        x = embedded
         for layer in self.layers:
             x = layer(x)
         x = self.norm(x)
