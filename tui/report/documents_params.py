@@ -27,6 +27,8 @@ MAYBE = {
     "rank_parameters": "rank_parameters_count",
     "rank_bytes": "rank_bytes",
     "rank_padding": "rank_padding_count",
+    "rank_gathered_bytes": "rank_gathered_bytes",
+    "rank_group_bytes": "rank_group_bytes",
     "packed_parameters": "packed_parameters_count",
     "packed_payload_bytes": "packed_payload_bytes",
     "packed_metadata_bytes": "packed_metadata_bytes",

@@ -201,6 +201,8 @@ def _ranks(spec: Spec, inventory: Inventory, width: int) -> list[str]:
         text += f"{inventory.rank_bytes or 0:,} B"
         if inventory.rank_padding is not None:
             text += f"; padding {inventory.rank_padding:,} elements over all ranks"
+    if inventory.rank_gathered_bytes:
+        text += f"; at most {inventory.rank_gathered_bytes:,} B of whole weights at once"
     return _aligned("  a rank", inventory.rank_parameters, text, width)
 
 

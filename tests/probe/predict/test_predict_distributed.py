@@ -315,3 +315,11 @@ def test_saved_tensors_on_the_host_leave_the_device_and_come_back_one_by_one(pin
     stays, most = traced_on_host(False, to_device=False)
     assert stays == held + 8 * one
     assert peak < most - 4 * one
+
+
+@pytest.mark.parametrize("strategy", ["fsdp2", "zero1", "zero2", "zero3"])
+def test_every_strategy_says_what_its_figures_stand_on(strategy):
+    told = predicted(8, strategy).assumptions
+    assert [one["what"] for one in told.table()].count("sharding") == 1
+    assert told.approximations
+    assert not predicted(1, "none").assumptions.table()

@@ -72,6 +72,7 @@ class Group:
         if self._to_device:
             self._stack.enter_context(offload.saved_on_host())
         if self.sharding:
+            _refuse_old_torch()
             with _disable_current_modes():  # a mesh asks its tensors for values
                 self._mesh = _mesh(self.ranks)
             self._stack.callback(_close)
@@ -139,7 +140,6 @@ class Group:
             if self.shard_each
             else "the root alone: every weight is gathered at once",
         )
-        self._assumptions.not_covered("memory of NCCL's communicators, which is outside the allocator")
         self._assumptions.approximate(
             "FSDP2 on a GPU: its copies run on streams of their own, whose free blocks are not shared: "
             "allocated is exact, reserved is at least what is said"
@@ -198,6 +198,18 @@ def classes(model: torch.nn.Module, names: Any) -> List[torch.nn.Module]:
             )
         chosen += found
     return chosen
+
+
+def _refuse_old_torch() -> None:
+    try:
+        from torch.distributed.fsdp import fully_shard  # noqa: F401
+        from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: F401
+    except ImportError as error:
+        raise TaskError(
+            "prediction",
+            "cannot predict: torch %s has no fully_shard here" % torch.__version__,
+            hint='use torch 2.6 or newer with torch.distributed, or placement.strategy = "ddp"',
+        ) from error
 
 
 def _mesh(ranks: int) -> Any:

@@ -30,6 +30,11 @@ def say(strategy: str, ranks: int, options: Dict[str, Any], assumptions: Assumpt
         % (" and ".join(one.replace("_", " ") for one in DIVIDED[strategy]), ranks),
         "%s, by formula on the trace of one whole rank" % strategy,
     )
+    if strategy == "zero1":
+        assumptions.approximate(
+            "ZeRO-1: every block of state divides evenly; where whole tensors are dealt to ranks, as "
+            "ZeroRedundancyOptimizer does, the fullest rank holds more"
+        )
     if strategy == "zero2":
         assumptions.approximate(
             "ZeRO-2: a gradient counts as divided from its birth on; it is whole until its bucket is reduced"
