@@ -110,6 +110,18 @@ def test_hopper_takes_cudnn_where_torch_prefers_it(monkeypatch):
     assert _kernel(H100) == "flash"
 
 
+def test_the_version_of_cudnn_that_decides_is_told(monkeypatch):
+    from tui.probe.predict.semantics import chooser, target
+
+    monkeypatch.setattr(chooser, "cudnn_version", lambda: None)
+    monkeypatch.setattr(target, "version", lambda: (2, 10))
+    what = "cuDNN, for the order of attention kernels"
+    for gpu, told in ((H100, [("9.10.2", 1)]), (A100, [])):
+        with cuda(gpu) as watch:
+            F.scaled_dot_product_attention(*_inputs())
+        assert watch.notes(what) == told
+
+
 def test_flash_saves_row_sums_and_pads_heads_to_eight():
     with cuda() as watch:
         out = F.scaled_dot_product_attention(*_inputs(size=60))

@@ -46,6 +46,8 @@ class Attention:
         call = Call(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
         kernel, why = self._chooser.choose(call)
         self._assumptions.note("attention kernel", kernel, why)
+        if self._chooser.decides_by_cudnn():
+            self._assumptions.note("cuDNN, for the order of attention kernels", *self._chooser.told())
         if kernel == FLASH:
             return _flash(call, scale)
         if kernel == CUDNN:

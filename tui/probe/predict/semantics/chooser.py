@@ -16,6 +16,7 @@ _BY_NUMBER = {0: MATH, 1: FLASH, 2: EFFICIENT, 3: CUDNN}
 """torch.nn.attention.SDPBackend."""
 
 _HALVES = (torch.float16, torch.bfloat16)
+_HOPPERS = ((9, 0), (10, 0), (10, 3))
 _CUDNN_PREFERRED = 91500  # a newer one is taken first since torch 2.10
 _CUDNN_OF_WHEELS = {(2, 6): 90100, (2, 7): 90501, (2, 8): 91002, (2, 9): 91002, (2, 10): 91002}
 """cuDNN that torch's CUDA wheels bring, by version; newer ones are beyond 9.15.1 (issue 48163 of transformers)."""
@@ -49,7 +50,9 @@ class Chooser:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self._initial: Optional[List[int]] = _order()
-        self.cudnn = cudnn_version() or _CUDNN_OF_WHEELS.get(gpu.torch, 91600)
+        own = cudnn_version()
+        self.cudnn = own or _CUDNN_OF_WHEELS.get(gpu.torch, 91600)
+        self.cudnn_source = "this torch's own" if own else "as torch %d.%d's CUDA wheels bring it" % gpu.torch
         self._checks: Dict[str, Callable[[Call], Refused]] = {
             FLASH: self.flash,
             EFFICIENT: self.efficient,
@@ -84,9 +87,21 @@ class Chooser:
             return [CUDNN, FLASH, EFFICIENT, MATH]
         return [FLASH, EFFICIENT, MATH, CUDNN]
 
+    def told(self) -> Tuple[str, str]:
+        """cuDNN's version and where it is known from."""
+        return "%d.%d.%d" % (
+            self.cudnn // 10000,
+            self.cudnn // 100 % 100,
+            self.cudnn % 100,
+        ), self.cudnn_source
+
+    def decides_by_cudnn(self) -> bool:
+        """Whether the order of kernels depends on cuDNN's version on this GPU."""
+        return self._gpu.capability in _HOPPERS and self._gpu.torch >= (2, 10)
+
     def prefers_cudnn(self) -> bool:
         """Whether cuDNN comes first: on Hopper and the first Blackwell, by torch's version."""
-        if self._gpu.capability not in ((9, 0), (10, 0), (10, 3)):
+        if self._gpu.capability not in _HOPPERS:
             return False
         if self._gpu.torch < (2, 9):
             return enabled("TORCH_CUDNN_SDPA_PREFERRED") is True
@@ -155,7 +170,7 @@ class Chooser:
         if call.dropout and (call.dropout * 16 % 1 or 91100 < self.cudnn < 91400):
             return "dropout of %g" % call.dropout
         sizes = (call.query.shape[-1], call.value.shape[-1])
-        limit = 256 if self.cudnn > 92200 and self._gpu.capability in ((9, 0), (10, 0), (10, 3)) else 128
+        limit = 256 if self.cudnn > 92200 and self._gpu.capability in _HOPPERS else 128
         if max(sizes) > limit or sizes[0] % 8 or sizes[1] % 8:
             return "heads of %d" % max(sizes)
         if call.key.shape[-2] == 1 or (call.dropout and call.query.shape[-2] == 1):
