@@ -201,7 +201,7 @@ async def test_in_a_run_that_measures_a_prediction_neither_stops_it_nor_decides(
     refused = await World(path, device=held, gpu="L4", failure=Failed("prediction", "cannot predict")).run()
     assert (refused.outcome, refused.code, refused.text) == ("refused", 0, "cannot predict")
     crashed = await World(path, device=held, gpu="L4", failure=Failed("internal", "a fault")).run()
-    assert (crashed.outcome, crashed.code) == ("failed", 4)
+    assert (crashed.outcome, crashed.code, crashed.text) == ("failed", 0, "a fault")
     large = await World(path, device=held, gpu="L4", batches=(400,)).run()
     assert (large.outcome, large.code) == ("does-not-fit", 0)
     path.write_text(PROJECT + "[workload.step]\ncompile = true\n")

@@ -217,7 +217,7 @@ def test_the_demo_runs_every_step_then_a_smaller_batch_and_ends_with_where_to_lo
         assert new.demo(Path("demo"), Options(), Output()) == 0
     first = capsys.readouterr()
     assert done[:2] == [
-        (("params", "verify", "probe", "precision", "restore"), None, None),
+        (("params", "verify", "predict", "probe", "precision", "restore"), None, None),
         (("probe", "report"), (4,), 2),
     ]
     assert first.out.splitlines()[:4] == [

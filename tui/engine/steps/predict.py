@@ -31,8 +31,8 @@ NOT_ASKED = "not asked for: --largest"
 async def run(context: Context) -> StepResult:
     """Predict every batch and length asked, save each; code 1 when one of them does not fit.
 
-    In a run that measures too, what is measured decides: a refused prediction is told and the run goes on, and one
-    that does not fit is no verdict.
+    In a run that measures too, what is measured decides: that nothing could be predicted is told and the run goes
+    on, and a prediction that does not fit is no verdict.
     """
     project = context.load()
     trust.require(project, context.options.trust)
@@ -45,8 +45,7 @@ async def run(context: Context) -> StepResult:
             raise
         return StepResult("refused", 0, error.sentence())
     if isinstance(saved, StepResult):
-        refused = saved.outcome == "refused" and not alone
-        return dataclasses.replace(saved, code=0) if refused else saved
+        return saved if alone or saved.outcome == "cancelled" else dataclasses.replace(saved, code=0)
     found = [predictions.prediction_verdict(project.spec, one) for one in saved.values()]
     words = [one.word for one in found]
     worst = next(
