@@ -31,7 +31,7 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
         return state
 
     with contextlib.ExitStack() as stack:
-        stack.callback(_composites(stands_for)._destroy)
+        stack.callback(_composites(recorder, stands_for)._destroy)
         stack.enter_context(_replaced(torch.UntypedStorage, "resize_", resize_))
         stack.enter_context(_replaced(torch.inference_mode, "__enter__", _without_gradients))
         stack.enter_context(_replaced(torch.inference_mode, "__exit__", _as_before))
@@ -83,30 +83,40 @@ def after_build() -> None:
             setattr(masks, name, lambda *args, **kwargs: False)
 
 
-def _composites(stands_for: str) -> Any:
-    """Let ``linear`` and the CPU's ``dropout`` write in place where they do so for tensors with values.
+def _composites(recorder: Recorder, stands_for: str) -> Any:
+    """Let composite operators write in place where they do so for tensors with values.
 
     For subclasses of tensors they make another one.  ``linear`` adds its bias in place to a product of inputs of three
-    and more dimensions with holes, which may be the logits (aten/src/ATen/native/Linear.cpp); ``dropout`` scales its
-    noise (Dropout.cpp).
+    and more dimensions with holes, which may be the logits (aten/src/ATen/native/Linear.cpp); the CPU's ``dropout``
+    scales its noise (Dropout.cpp), and its attention adds its mask to the scores (transformers/attention.cpp).
     """
     library = torch.library.Library("aten", "IMPL")
     aten = torch.ops.aten
 
     def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         if bias is None or input.dim() <= 2 or input.is_contiguous():
-            return aten.linear.default.decompose(input, weight, bias)
+            return _composite(aten.linear.default, input, weight, bias)
         return torch.matmul(input, weight.t()).add_(bias)
 
     def dropout(input: Any, p: float, train: bool) -> Any:
         if not train or p in (0, 1) or not input.numel():
-            return aten.dropout.default.decompose(input, p, train)
+            return _composite(aten.dropout.default, input, p, train)
         noise = torch.empty_like(input, memory_format=torch.contiguous_format).bernoulli_(1 - p)
         return input * noise.div_(1 - p)
+
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        with recorder.in_place.masking():
+            return _composite(aten._scaled_dot_product_attention_math.default, *args, **kwargs)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # overriding is what is meant
         library.impl("linear", linear, "AutogradCPU")
         if stands_for == "cpu":
             library.impl("dropout", dropout, "AutogradCPU")
+            library.impl("_scaled_dot_product_attention_math", attention, "AutogradCPU")
     return library
+
+
+def _composite(operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """The operator's own C++ kernel, which is made of others."""
+    return operator._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)

@@ -11,7 +11,8 @@ version, so it is observed once on a graph where it must be so.
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+import contextlib
+from typing import Any, Iterator, Optional, Tuple
 
 import torch
 
@@ -36,6 +37,16 @@ class InPlace:
     def __init__(self) -> None:
         self._alone: Optional[Tuple[int, int]] = None
         self._observing = False
+        self._masking = False
+
+    @contextlib.contextmanager
+    def masking(self) -> Iterator[None]:
+        """A context in which a forward adds in place, as attention does with its mask."""
+        before, self._masking = self._masking, True
+        try:
+            yield
+        finally:
+            self._masking = before
 
     def observe(self) -> None:
         """Learn what a buffer that only the engine holds looks like; called with the modes of the trace active."""
@@ -54,10 +65,12 @@ class InPlace:
         """
         if func is not ADDED and func not in WRITTEN:
             return None
-        if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
-            return None
         into = args[0]
         if not isinstance(into, torch.Tensor):
+            return None
+        if self._masking and func is ADDED:
+            return into
+        if torch._C._current_graph_task_id() == -1 or torch.is_grad_enabled():
             return None
         if func is not ADDED:
             return into

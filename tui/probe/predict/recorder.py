@@ -57,7 +57,7 @@ class Recorder(Tracker):
         """Operator that raised, and the module it ran in."""
         self._mode = mode
         self._semantics = semantics
-        self._in_place = InPlace()
+        self.in_place = InPlace()
         self._rows: List[Row] = []
         self._live: Dict[int, Live] = {}
         self._now = 0
@@ -82,7 +82,7 @@ class Recorder(Tracker):
     def observe_in_place(self) -> None:
         """Learn how in-place work of autograd looks here; leaves no trace in the record."""
         with self.seen(False):
-            self._in_place.observe()
+            self.in_place.observe()
 
     @contextlib.contextmanager
     def seen(self, seen: bool) -> Iterator[None]:
@@ -143,7 +143,7 @@ class Recorder(Tracker):
             return NotImplemented  # its own rules turn it into operators on the local parts
         kwargs = kwargs or {}
         if not self.seeing:
-            self._in_place.target(func, args)
+            self.in_place.target(func, args)
             return func(*args, **kwargs)
         self.operators += 1
         if self._stack:
@@ -153,7 +153,7 @@ class Recorder(Tracker):
             op = self._operators[id(func)] = _operator(func)
         semantics = self._semantics
         scratch = [self._scratch(*one) for one in semantics.before(func, args, kwargs)]
-        into = self._in_place.target(func, args)
+        into = self.in_place.target(func, args)
         try:
             out = func(*args, **kwargs)
         except Exception:
