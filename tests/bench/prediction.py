@@ -60,12 +60,13 @@ def main() -> int:
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     warnings.simplefilter("ignore")
-    texts = kept()
+    made: dict[str, str] = {}
     for letter in asked:
-        texts[letter] = "\n".join(PARTS[letter]())
+        made[letter] = "\n".join(PARTS[letter]())
         if given.print:
-            print(texts[letter])
+            print(made[letter])
     if not given.print:
+        texts = {**kept(), **made}
         head = HEAD.format(
             torch=torch.__version__,
             machine=f"{platform.system()} {platform.machine()}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,19 @@ def first_difference(real: Timeline, fake: Timeline) -> str:
     return ""
 
 
+def held_before(real: Timeline, fake: Timeline) -> str:
+    """What is alive before the iteration on one side alone: data that a workload keeps is no fake."""
+
+    def sizes(timeline: Timeline) -> Counter[tuple[int, str]]:
+        alive = [one for one in timeline.storages if one.born < 0 and not is_hidden(one)]
+        return Counter((one.bytes, one.row) for one in alive)
+
+    more, less = sizes(real) - sizes(fake), sizes(fake) - sizes(real)
+    told = [f"{size:,} B of {row} held from before, by the workload" for size, row in more]
+    told += [f"{size:,} B of {row} predicted from before" for size, row in less]
+    return "; ".join(told[:2])
+
+
 def _named(size: int, storage: Storage) -> str:
     act = "made" if size > 0 else "freed"
     place = f" in {storage.module}" if storage.module else ""
@@ -123,7 +137,9 @@ def compare(kind: Kind) -> Compared:
         except Exception as error:
             return Compared(kind.name, peak(real), None, scratch, births, False, str(error).split("\n")[0])
     why = first_difference(real, fake)
-    return Compared(kind.name, peak(real), peak(fake), scratch, births, not why, why)
+    return Compared(
+        kind.name, peak(real), peak(fake), scratch, births, not why, why or held_before(real, fake)
+    )
 
 
 def section(only: Iterable[str] = ()) -> list[str]:

@@ -131,8 +131,9 @@ def section() -> list[str]:
     lines = [
         "## Speed",
         "",
-        f"Of {os.cpu_count()} cores, from the command `peakmark predict` to its answer (best of two); memory is that "
-        "of the largest process. The ratio is CPU time of torch's `MemTracker` over two iterations of the same model "
+        f"Of {os.cpu_count()} cores with a load of {os.getloadavg()[0]:.1f} from elsewhere, from the command `peakmark "
+        "predict` to its answer (best of two); CPU seconds are what it takes on cores of its own; memory is that of "
+        "the largest process. The ratio is CPU time of torch's `MemTracker` over two iterations of the same model "
         "on fakes to that of a whole trace, in one run.",
         "",
         "| workload | seconds | aim | CPU s | resident MiB | aim | operators | trace CPU s | MemTracker CPU s "

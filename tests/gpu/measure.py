@@ -14,6 +14,7 @@ import json
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
@@ -87,9 +88,15 @@ class Script:
         return children.run(self.plan(job, task, number), sys.executable, self.scratch, self.left())
 
     def measure(self, job: Job, number: int) -> dict[str, Any]:
-        """Predicted and measured figures of one job; what is unknown is absent and ``why`` says why."""
-        predicted = self.child(job, "predict", number)
+        """Predicted and measured figures of one job; what is unknown is absent and ``why`` says why.
+
+        The prediction needs no GPU, so it runs beside the measurement, which is of memory and not of time.
+        """
         found: dict[str, Any] = {"name": job.name, "predicted": {}, "measured": {}, "why": {}}
+        with ThreadPoolExecutor(1) as beside:
+            predicting = beside.submit(self.child, job, "predict", number)
+            measured = self._on_gpu(job, number, found) if self.kind == "cuda" else None
+            predicted = predicting.result()
         if predicted.why:
             found["why"]["predicted"] = predicted.why
         else:
@@ -100,39 +107,49 @@ class Script:
             found["predict_s"] = round(predicted.seconds, 1)
             found["predicted_phases"] = table["phases"]
         if self.kind == "cuda":
-            self._on_gpu(job, number, found)
+            self._outside(found, measured)
         else:
             self._traced(job, number, found)
             found["measured"] = dict(found.get("traced", {}))
         return found
 
-    def _on_gpu(self, job: Job, number: int, found: dict[str, Any]) -> None:
+    def _on_gpu(self, job: Job, number: int, found: dict[str, Any]) -> int | None:
+        """Measure; returns what was used on the device before, None where that is not known."""
         before = children.used_bytes()
         timed = self.child(job, "timed", number)
         if timed.why:
             found["why"]["measured"] = timed.why
-            return
-        seen, measured = timed.readings, found["measured"]
+            return None
         for name, reading in (
             ("requested", "requested"),
             ("allocated", "tensor_allocated"),
             ("reserved", "allocator_reserved"),
             ("device", "device_used"),
         ):
-            if reading in seen:
-                measured[name] = seen[reading]
-        if before is None or "device" not in measured:
+            if reading in timed.readings:
+                found["measured"][name] = timed.readings[reading]
+        return before
+
+    def _outside(self, found: dict[str, Any], before: int | None) -> None:
+        """Process and device: the first job that was measured gives the context of all."""
+        measured, predicted = found["measured"], found["predicted"]
+        if "device" not in measured:
+            return
+        if before is None:
             found["why"]["process"] = "nvidia-smi did not say what was used before"
             return
         measured["process"] = measured["device"] - before
         if self.context is None:
             self.context = measured["process"] - measured["reserved"]
             found["why"]["process"] = "this job gives the context of all: process less reserved"
-        if "reserved" in found["predicted"]:
-            found["predicted"]["process"] = found["predicted"]["reserved"] + self.context
-            found["predicted"]["device"] = found["predicted"]["process"] + before
+        if "reserved" in predicted:
+            predicted["process"] = predicted["reserved"] + self.context
+            predicted["device"] = predicted["process"] + before
 
     def _traced(self, job: Job, number: int, found: dict[str, Any]) -> None:
+        if self.left() < 5:
+            found["why"]["traced"] = "no time was left"
+            return
         traced = self.child(job, "traced", number)
         if traced.why:
             found["why"]["traced"] = traced.why
