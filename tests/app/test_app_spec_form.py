@@ -12,6 +12,7 @@ from app.pages import laid, text
 from tui.app import editing as e
 from tui.app.fields import MORE, Field, model_groups, training_groups
 from tui.app.page import Cursor
+from tui.app.values import changes, text_of
 from tui.budget.checked import formula_of
 
 CASES = [
@@ -148,12 +149,28 @@ def test_a_closed_list_shows_its_choices_while_it_is_edited():
 def test_what_has_no_field_is_shown_and_edited_in_the_file():
     found = sample.cuda()
     step = replace(found.spec.workload.step, checkpoint=("Block",))
-    work = replace(found.spec.workload, step=step, frozen=("wte.*",))
+    work = replace(found.spec.workload, step=step)
     project = replace(found, spec=replace(found.spec, workload=work))
     shown = text(project, "spec", 80, 30)
     assert "─ without a field: e edits it in the file" in shown
-    assert " workload.frozen          wte.*" in shown
     assert " workload.step.checkpoint  Block" in shown
+
+
+def test_frozen_parameters_and_arguments_of_the_formula_are_fields_where_the_file_has_them():
+    found = sample.cuda()
+    work = replace(
+        found.spec.workload, frozen=("wte.*", "wpe.*"), formula_args={"layers": 12, "vocab": 50257}
+    )
+    project = replace(found, spec=replace(found.spec, workload=work))
+    shown = text(project, "spec", 80, 30)
+    assert "without a field" not in shown
+    groups = (*model_groups(project.spec, False), *training_groups(project.spec, project.spec))
+    fields = {one.key: one for group in groups for one in group.fields}
+    assert "workload.formula_args.layers" in fields
+    frozen = fields["workload.frozen"]
+    assert text_of(frozen, project.spec) == "wte.*, wpe.*"
+    assert changes(frozen, "wte.*", project.spec, {}) == {"workload.frozen": ["wte.*"]}
+    assert changes(frozen, "", project.spec, {}) == {"workload.frozen": None}
 
 
 def test_a_difference_is_explained_and_what_else_was_counted_is_told():

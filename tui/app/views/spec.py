@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import zip_longest
 
 from rich.text import Text
 
 from tui.app.editing import Counted, Editing, FormState
-from tui.app.fields import MORE, Field, model_groups, outside, training_groups
+from tui.app.fields import MORE, Field, lookup, model_groups, plain, training_groups
 from tui.app.lines import at, cut, fit, line
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
 from tui.app.values import text_of
@@ -16,7 +17,35 @@ from tui.app.views.figures import scale_of
 from tui.app.views.form import FormLine, Look, lay
 from tui.budget.checked import formula_of
 from tui.project.measured import Inventory
-from tui.project.model import Spec
+from tui.project.model import Spec, WorkloadSpec
+
+OUTSIDE = (
+    "workload.batch.length_of",
+    "workload.step.compile",
+    "workload.step.checkpoint",
+    "placement.shard_each",
+    "placement.gradient_as_bucket_view",
+    "placement.reshard_after_forward",
+    "placement.param_dtype",
+    "placement.reduce_dtype",
+    "placement.reduce_bucket",
+    "placement.master_weights",
+    "placement.tensor_parallel",
+    "placement.pipeline_parallel",
+    "placement.weights",
+    "placement.gradients",
+    "placement.optimizer",
+    "placement.activations",
+    "precision.seeds",
+    "precision.steps",
+    "environment.device",
+    "environment.python",
+    "environment.launch",
+    "notes.brief",
+    "notes.recovery",
+    "notes.handoff",
+)
+"""Keys without a field: shown when they are not their default, changed in the file."""
 
 
 def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
@@ -137,6 +166,18 @@ def _row(one: FormLine | None, part: counted.Part | None, middle: int, form: For
     if part is not None:
         counted.beside(text, part, middle, form.old)
     return Row(text, pick=one is not None, marked=one is not None)
+
+
+def outside(spec: Spec) -> list[tuple[str, str]]:
+    """(key, value) of what the file says and no field shows."""
+    blank = Spec(WorkloadSpec(""))
+    found: list[tuple[str, str]] = []
+    for key in OUTSIDE:
+        value = lookup(spec, key)
+        if value != lookup(blank, key):
+            shown = value if not isinstance(value, Mapping) else [f"{k} {plain(v)}" for k, v in value.items()]
+            found.append((key, plain(shown)))
+    return found
 
 
 def _outside(rest: list[tuple[str, str]], width: int) -> tuple[Row, ...]:
