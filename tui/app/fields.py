@@ -12,7 +12,7 @@ from typing import Any
 from tui.budget.arguments import Argument
 from tui.budget.params import ARGUMENTS
 from tui.project.keys import quote
-from tui.project.model import BudgetSpec, Spec, WorkloadSpec
+from tui.project.model import BudgetSpec, Spec
 from tui.project.schema import CHOICES, FAMILIES, RESIDENCE
 
 MORE = "more arguments"
@@ -53,36 +53,6 @@ class Group:
 
 
 _NAMES = {"vocab": "vocabulary"}
-
-OUTSIDE = (
-    "workload.formula_args",
-    "workload.frozen",
-    "workload.batch.length_of",
-    "workload.step.compile",
-    "workload.step.checkpoint",
-    "placement.shard_each",
-    "placement.gradient_as_bucket_view",
-    "placement.reshard_after_forward",
-    "placement.param_dtype",
-    "placement.reduce_dtype",
-    "placement.reduce_bucket",
-    "placement.master_weights",
-    "placement.tensor_parallel",
-    "placement.pipeline_parallel",
-    "placement.weights",
-    "placement.gradients",
-    "placement.optimizer",
-    "placement.activations",
-    "precision.seeds",
-    "precision.steps",
-    "environment.device",
-    "environment.python",
-    "environment.launch",
-    "notes.brief",
-    "notes.recovery",
-    "notes.handoff",
-)
-"""Keys without a field: shown when they are not their default, changed in the file."""
 
 
 def lookup(spec: Any, key: str) -> Any:
@@ -127,6 +97,8 @@ def model_groups(spec: Spec, unfolded: bool) -> tuple[Group, ...]:
         mark = "▼" if unfolded else "►"
         said = "the family's other arguments, at their defaults: Enter shows them"
         formula.append(Field(MORE, said, "fold", unset=f"{mark} {len(left)} more", before=" "))
+    if work.formula_args is not None:
+        formula += [*_arguments("workload.formula_args", work.formula_args), _FORMULA_ARGUMENT]
     source = [_SOURCE]
     if work.source not in FAMILIES:
         said = "another argument of the source: write name = value"
@@ -183,6 +155,22 @@ _FORMULA = Field(
     "choice",
     ("", *CHOICES["workload.formula"]),
     "as source",
+)
+
+
+_FORMULA_ARGUMENT = Field(
+    "workload.formula_args",
+    "an argument of the formula, where those of the source have other names: write name = value",
+    "pair",
+    unset="+ add",
+    before="  ",
+)
+_FROZEN = Field(
+    "workload.frozen",
+    "names of parameters that are not trained, such as transformer.wte.*; empty: none",
+    "names",
+    unset="none",
+    before=", frozen ",
 )
 
 
@@ -273,6 +261,7 @@ def _optimizer(spec: Spec) -> tuple[Field, ...]:
             unset="off",
             before=", clip ",
         ),
+        *((_FROZEN,) if spec.workload.frozen else ()),
         _another("workload.optimizer.args"),
     )
 
@@ -377,15 +366,3 @@ def _quality(spec: Spec) -> tuple[Field, ...]:
         ),
         Field("quality.batches", "validation batches", "whole", before=", ", after=" batches"),
     )
-
-
-def outside(spec: Spec) -> list[tuple[str, str]]:
-    """(key, value) of what the file says and no field shows."""
-    blank = Spec(WorkloadSpec(""))
-    found: list[tuple[str, str]] = []
-    for key in OUTSIDE:
-        value = lookup(spec, key)
-        if value != lookup(blank, key):
-            shown = value if not isinstance(value, Mapping) else [f"{k} {plain(v)}" for k, v in value.items()]
-            found.append((key, plain(shown)))
-    return found
