@@ -14,6 +14,7 @@ from ..protocol import ReadingTaken
 from .distributed import Group
 from .fake import FakeMode, is_fake
 from .items import Items
+from .placing import Placing
 from .recorder import Recorder
 
 
@@ -28,10 +29,17 @@ class FakeDevice(Device):
     allocated_source = "predicted"
 
     def __init__(
-        self, mode: FakeMode, items: Items, recorder: Recorder, stands_for: str, group: Group
+        self,
+        mode: FakeMode,
+        items: Items,
+        recorder: Recorder,
+        stands_for: str,
+        group: Group,
+        placing: Placing,
     ) -> None:
         self.torch_device = torch.device("cpu")
         self._group = group
+        self._placing = placing
         recorder.seeing = stands_for == "cpu"
         self.stands_for = stands_for
         self._mode = mode
@@ -114,7 +122,7 @@ class FakeDevice(Device):
             moved.add(self._recorder.address(made))
             return made
 
-        with torch.no_grad():
+        with torch.no_grad(), self._placing.trusted():
             model._apply(move)
 
     def bring(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -125,9 +133,10 @@ class FakeDevice(Device):
             made = self._mode.from_tensor(tensor, static_shapes=True)
             self._recorder.take(made, "input_batch", "batch")
             return made
-        return torch.empty_strided(
-            tensor.shape, _strides(tensor), dtype=tensor.dtype, requires_grad=tensor.requires_grad
-        )
+        with self._placing.trusted():
+            return torch.empty_strided(
+                tensor.shape, _strides(tensor), dtype=tensor.dtype, requires_grad=tensor.requires_grad
+            )
 
     def sync(self) -> None:
         """Nothing is queued."""

@@ -19,12 +19,13 @@ from ..allocator import CachingAllocator
 from ..labels import Labelled
 from ..session import Session
 from ..tracing import Trace
-from . import compatible, refuse
+from . import compatible, cuda_calls, refuse
 from .device import FakeDevice
 from .distributed import Group
 from .fake import FakeMode, convertible
 from .items import Items
-from .recorder import Recorder, host_scalars
+from .placing import Placing
+from .recorder import Recorder
 from .simulate import Event, Exhausted, Simulated, by_name, simulate
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ class _Tracing:
         self.items = Items()
         self._mode = FakeMode()
         self._kind = semantics.kind
+        self._target = semantics.target
         self.recorder = Recorder(self._mode, semantics)
+        self._placing = Placing(self.recorder)
         self._trace = Trace(self.recorder.clock, self.recorder.address)
         self._trace.tracker = self.recorder
         placement = (plan.extra.get("predict") or {}).get("placement") or {}
@@ -104,6 +107,9 @@ class _Tracing:
             modes.enter_context(compatible.patched(self.recorder, self._kind))
             self.recorder.observe_in_place()
             modes.enter_context(self._group)
+            if self._kind == "cuda":
+                modes.enter_context(cuda_calls.answered(self.recorder, self._target))
+                modes.enter_context(self._placing)
             session = self._built()
             modes.enter_context(self._group.watching())
             self._iterate(session)
@@ -120,7 +126,7 @@ class _Tracing:
     def _built(self) -> Session:
         run = self._trace
         run.mark("load")
-        device = FakeDevice(self._mode, self.items, self.recorder, self._kind, self._group)
+        device = FakeDevice(self._mode, self.items, self.recorder, self._kind, self._group, self._placing)
         session = run.session = Session(self.plan, self.report, run.mark, device)
         compatible.scaler(session.setting.scaler)
         compatible.after_build()
@@ -137,9 +143,6 @@ class _Tracing:
             gc.collect()
             run.mark("start")
             tracing.iterate(session, report, run, index, "first." if index == peaks.FIRST else "")
-            if self._kind == "cuda":
-                for one in host_scalars(session.optimizers):
-                    self.recorder.leave_out(one)
         run.iteration = None
         run.mark(tracing.MAKING)
         session.placed = run.validating

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -31,7 +31,7 @@ _LIFTS = ("lift_fresh", "lift_fresh_copy")
 class Live:
     """One storage that is alive: ``own`` is what the fake has, ``nbytes`` what the device would."""
 
-    __slots__ = ("id", "key", "label", "nbytes", "own", "reference")
+    __slots__ = ("host", "id", "key", "label", "nbytes", "own", "reference")
 
     def __init__(self, id: int, key: int, own: int, nbytes: int, label: Label) -> None:
         self.id = id
@@ -40,6 +40,8 @@ class Live:
         self.nbytes = nbytes
         self.label = label
         self.reference: Any = None
+        self.host = False
+        """Whether it is in main memory while the device is another."""
 
 
 class Recorder(Tracker):
@@ -63,6 +65,8 @@ class Recorder(Tracker):
         self._now = 0
         self._id = 0
         self._host: Set[int] = set()
+        self._hosts = 0  # of those that are alive
+        self._to_host: Optional[bool] = None
         self._away: Tuple[type, ...] = _dtensors()
         self.seeing = True
         """Whether operators are recorded now."""
@@ -115,8 +119,31 @@ class Recorder(Tracker):
         """Its storage is on the host, so it never counted."""
         for part in parts(tensor):
             live = self._of(part)
-            if live is not None:
-                self._host.add(live.id)
+            if live is not None and not live.host:
+                self._is_on_host(live)
+
+    def _is_on_host(self, live: Live) -> None:
+        live.host = True
+        self._host.add(live.id)
+        self._hosts += 1
+
+    def on_host(self, tensor: torch.Tensor) -> bool:
+        """Whether its storage was left out."""
+        live = self._of(tensor)
+        return live is not None and live.host
+
+    @contextlib.contextmanager
+    def making(self, on_host: bool) -> Iterator[None]:
+        """A context in which results are on the host, or on the device, whatever they are made of."""
+        before, self._to_host = self._to_host, on_host
+        try:
+            yield
+        finally:
+            self._to_host = before
+
+    def requested(self) -> int:
+        """Bytes that are alive now."""
+        return sum(live.nbytes for live in self._live.values() if not live.host)
 
     def resized(self, storage: torch.UntypedStorage) -> None:
         """A storage was given another size behind the operators' back, as FSDP does."""
@@ -198,7 +225,14 @@ class Recorder(Tracker):
                 row = "step_temporaries"
             label = Label(row, op.name, self._module(), self.phase, part.shape, _dtype(part.dtype))
             size = losses.nbytes(func, args, kwargs, part) if op.loses else None
-            self._birth(storage, part, label, size or self._semantics.nbytes(func, position, part))
+            live = self._birth(storage, part, label, size or self._semantics.nbytes(func, position, part))
+            if self._to_host or (self._to_host is None and self._hosts and self._all_on_host(args)):
+                self._is_on_host(live)
+
+    def _all_on_host(self, args: Any) -> bool:
+        """Whether an operator had tensors to work on, and all of them on the host."""
+        found = [self._of(one) for one in _tensors(args)]
+        return bool(found) and all(live is not None and live.host for live in found)
 
     def _sparse(self, op: Operator, tensor: torch.Tensor) -> TaskError:
         module = self._module()
@@ -232,13 +266,14 @@ class Recorder(Tracker):
         tensor: torch.Tensor,
         label: Label,
         nbytes: Optional[int] = None,
-    ) -> None:
+    ) -> Live:
         own = storage.nbytes()
         self._id += 1
         live = Live(self._id, storage._cdata, own, own if nbytes is None else nbytes, label)
         live.reference = weakref.ref(storage, _ending(self._died, live))
         self._live[live.key] = live
         self._enter(live)
+        return live
 
     def _enter(self, live: Live) -> None:
         if live.nbytes:
@@ -253,12 +288,15 @@ class Recorder(Tracker):
     def _died(self, live: Live) -> None:
         if self._live.get(live.key) is live:  # else it was forgotten
             del self._live[live.key]
+            self._hosts -= live.host
             self._leave(live)
 
     def _resize(self, live: Live, storage: torch.UntypedStorage) -> None:
         self._leave(live)
         self._id += 1
         live.id = self._id  # another block of the allocator, so another number
+        if live.host:
+            self._host.add(live.id)
         live.own = live.nbytes = storage.nbytes()
         self._enter(live)
 
@@ -310,17 +348,3 @@ def _dtensors() -> Tuple[type, ...]:
     except ImportError:
         return ()
     return (DTensor,)
-
-
-def host_scalars(optimizers: Sequence[Any]) -> List[torch.Tensor]:
-    """Step counters that an optimizer on a GPU keeps in main memory: unless it is fused or capturable."""
-    found = []
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            if group.get("capturable") or group.get("fused"):
-                continue
-            for parameter in group["params"]:
-                step = optimizer.state.get(parameter, {}).get("step")
-                if isinstance(step, torch.Tensor) and step.dim() == 0:
-                    found.append(step)
-    return found

@@ -75,6 +75,8 @@ def _what(error: BaseException, failed: str) -> Optional[List[str]]:
         return ["torch has no kernel without values for something%s: " + said, ""]
     if isinstance(error, RuntimeError) and _values_missing(said):
         return ["the program%s uses values, which are not there: " + said, ""]
+    if any(mark in said for mark in ("not compiled with CUDA", "NVIDIA driver", "CUDA GPUs are available")):
+        return ["the program%s calls CUDA itself: " + said, MEASURE + "; or take devices from tensors"]
     if isinstance(error, RuntimeError) and failed and _in_kernel_without_values(error):
         return [operator + "%s: torch's kernel without values says: " + said, ""]
     return None
