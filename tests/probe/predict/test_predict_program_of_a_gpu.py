@@ -54,7 +54,7 @@ def forward_peak(folder, *lines):
         (["y = torch.zeros(1024, 1024, pin_memory=True).to('cuda', non_blocking=True)"], 1),
         (["y = x.new_zeros(1024, 1024)"], 1),
         (["with torch.device('cuda'): y = torch.zeros(1024, 1024)"], 1),
-        (["y = torch.zeros(1024, 1024, device=x.device) * torch.tensor(3.0)"], 1),
+        (["y = torch.zeros(1024, 1024, device=x.device) * torch.tensor(3.0)"], 2),
     ],
 )
 def test_a_tensor_counts_where_the_program_puts_it(tmp_path, lines, blocks):
