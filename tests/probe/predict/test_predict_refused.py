@@ -134,3 +134,14 @@ def test_inference_mode_is_traced_like_any_forward_without_gradients(tmp_path):
         for name in ("inference_mode", "no_grad")
     ]
     assert both[0]["phases"] == both[1]["phases"]
+
+
+def test_inference_mode_keeps_no_casts_of_weights_and_leaves_the_cache_as_it_was(tmp_path):
+    lines = (
+        "        import torch as t\n"
+        "        with t.{}(), t.autocast('cpu', t.bfloat16):\n"
+        "            y = self.first(x); kept = t.is_autocast_cache_enabled()\n"
+        "        assert kept is {} and t.is_autocast_cache_enabled()"
+    )
+    net(tmp_path, forward=lines.format("inference_mode", False))
+    net(tmp_path, forward=lines.format("no_grad", True))

@@ -33,8 +33,13 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.callback(_composites(recorder, stands_for)._destroy)
         stack.enter_context(_replaced(torch.UntypedStorage, "resize_", resize_))
-        stack.enter_context(_replaced(torch.inference_mode, "__enter__", _without_gradients))
-        stack.enter_context(_replaced(torch.inference_mode, "__exit__", _as_before))
+        inference = _Inference()
+        for owner, name, value in (
+            (torch.inference_mode, "__enter__", lambda mode: inference.enter(mode)),
+            (torch.inference_mode, "__exit__", lambda mode, *exc: inference.leave(mode, *exc)),
+            (torch, "set_autocast_cache_enabled", inference.enable_cache),
+        ):
+            stack.enter_context(_replaced(owner, name, value))
         if stands_for == "cpu":
             stack.enter_context(_replaced(torch, "get_rng_state", get_rng_state))
             stack.enter_context(_replaced(torch.random, "get_rng_state", get_rng_state))
@@ -51,17 +56,32 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         setattr(owner, name, before)
 
 
-def _without_gradients(self: Any) -> None:
-    """Enter inference mode as ``no_grad``: what it makes is as large.
+class _Inference:
+    """Inference mode as ``no_grad`` in which autocast keeps no casts of weights: what it makes is as large.
 
     In inference mode itself composite operators reach a dispatch mode whole, and overrides of them do not act.
     """
-    self._before = torch.is_grad_enabled()
-    torch.set_grad_enabled(self._before and not self.mode)
 
+    def __init__(self) -> None:
+        self._depth = 0
+        self._enable_cache: Any = torch.set_autocast_cache_enabled
 
-def _as_before(self: Any, *exc: Any) -> None:
-    torch.set_grad_enabled(self._before)
+    def enter(self, mode: Any) -> None:
+        """``torch.inference_mode.__enter__``."""
+        mode._before = (torch.is_grad_enabled(), torch.is_autocast_cache_enabled())
+        torch.set_grad_enabled(mode._before[0] and not mode.mode)
+        self._depth += bool(mode.mode)
+        self.enable_cache(mode._before[1])
+
+    def leave(self, mode: Any, *exc: Any) -> None:
+        """``torch.inference_mode.__exit__``."""
+        self._depth -= bool(mode.mode)
+        torch.set_grad_enabled(mode._before[0])
+        self._enable_cache(mode._before[1])
+
+    def enable_cache(self, enabled: bool) -> None:
+        """``torch.set_autocast_cache_enabled``, which every autocast calls as it begins."""
+        self._enable_cache(enabled and not self._depth)
 
 
 def scaler(found: Any) -> None:
