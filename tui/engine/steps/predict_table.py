@@ -27,8 +27,7 @@ def prediction_of(
     """The Prediction of one point, without its verdict.
 
     Args:
-        project: what was predicted.
-        spec: its fingerprint.
+        project: what was predicted; ``spec`` is its fingerprint.
         target: for which device.
         table: of the child's event "predicted".
         outcome: of the child.
