@@ -19,6 +19,15 @@ def _inputs(dtype=HALF, size=D, heads=H, positions=S):
     return query, key, value
 
 
+@pytest.fixture(autouse=True)
+def _before_torch_2_14(monkeypatch):
+    """Most of what is said here is so up to torch 2.13; a test of a newer rule says so itself."""
+    from tui.probe.predict.semantics import target
+
+    own = target.version()
+    monkeypatch.setattr(target, "version", lambda: min(own, (2, 13)))
+
+
 def _kernel(target=A100, dtype=HALF, size=D, heads=H, positions=S, mask=None, **more):
     with cuda(target) as watch:
         made = None if mask is None else torch.empty(mask[0], dtype=mask[1])
@@ -64,10 +73,25 @@ def test_what_no_fused_kernel_can_do_is_math(call):
     assert _kernel(**call) == "math"
 
 
-def test_inputs_of_three_dimensions_are_math():
-    with cuda() as watch:
-        F.scaled_dot_product_attention(*(weight(H, S, D, dtype=HALF) for _ in range(3)))
-    assert [kernel for kernel, _ in watch.notes("attention kernel")] == ["math"]
+def test_inputs_without_a_batch_are_math_before_torch_2_14_and_one_batch_since(monkeypatch):
+    from tui.probe.predict.semantics import target
+
+    found = []
+    for version in ((2, 13), (2, 14)):
+        monkeypatch.setattr(target, "version", lambda version=version: version)
+        with cuda() as watch:
+            out = F.scaled_dot_product_attention(*(weight(H, S, D, dtype=HALF) for _ in range(3)))
+        assert out.shape == (H, S, D)
+        found += [kernel for kernel, _ in watch.notes("attention kernel")]
+    assert found == ["math", "flash"]
+
+
+def test_one_head_of_keys_and_groups_of_the_efficient_kernel_since_torch_2_14(monkeypatch):
+    from tui.probe.predict.semantics import target
+
+    monkeypatch.setattr(target, "version", lambda: (2, 14))
+    assert _kernel(heads=1) == "flash"
+    assert _kernel(dtype=torch.float32, heads=2, enable_gqa=True) == "efficient"
 
 
 def test_switches_and_contexts_of_the_program_are_followed():

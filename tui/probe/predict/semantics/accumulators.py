@@ -138,8 +138,14 @@ def efficient_backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], ou
     products = B * H * S * Dv * _FLOAT
     if query.dtype not in _HALVES and products > size:  # they are gone when the workspace is taken
         largest = (products, "efficient attention: products of gradient and result")
-    rows = (B * H * S * _FLOAT, "efficient attention: row sums")
-    return [rows, largest] if largest[0] else [rows]
+    found = [(B * H * S * _FLOAT, "efficient attention: row sums")]
+    if largest[0]:
+        found.append(largest)
+    if key.shape[1] != H:  # since torch 2.14: gradients by query head, added up at the end
+        for size, name in ((D, "keys"), (Dv, "values")):
+            nbytes = B * H * T * size * query.element_size()
+            found.append((nbytes, "efficient attention: gradient of %s by query head" % name))
+    return found
 
 
 def efficient_workspace(gpu: Gpu, dtype: torch.dtype, shape: Sequence[int], dropout: bool) -> int:

@@ -44,23 +44,15 @@ class Attention:
     ) -> torch.Tensor:
         """The operator; queries BHSD or with other leading dimensions, keys and values BHTD."""
         call = Call(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
+        if self._chooser.broad:
+            call = _batched(call)
         kernel, why = self._chooser.choose(call)
         self._assumptions.note("attention kernel", kernel, why)
         if self._chooser.decides_by_cudnn():
             self._assumptions.note("cuDNN, for the order of attention kernels", *self._chooser.told())
-        if kernel == FLASH:
-            return _flash(call, scale)
-        if kernel == CUDNN:
-            self._declare(call)
-            mask = additive(attn_mask, query.dtype)
-            return _ATEN._scaled_dot_product_cudnn_attention(
-                query, key, value, mask, call.trains, dropout_p, is_causal, False, scale=scale
-            )[0]
-        if kernel == EFFICIENT:
-            mask = _aligned(additive(attn_mask, query.dtype), call)
-            return _ATEN._scaled_dot_product_efficient_attention(
-                query, key, value, mask, call.trains, dropout_p, is_causal, scale=scale
-            )[0]
+        if kernel in (FLASH, CUDNN, EFFICIENT):
+            found = self._fused(kernel, call, scale)
+            return found if query.dim() == call.query.dim() else found.squeeze(0)
         return math_attention(
             query,
             key,
@@ -72,6 +64,20 @@ class Attention:
             enable_gqa=enable_gqa,
         )[0]
 
+    def _fused(self, kernel: str, call: Call, scale: Optional[float]) -> torch.Tensor:
+        if kernel == FLASH:
+            return _flash(call, scale)
+        query, key, value = call.query, call.key, call.value
+        mask = additive(call.mask, query.dtype)
+        if kernel == CUDNN:
+            self._declare(call)
+            return _ATEN._scaled_dot_product_cudnn_attention(
+                query, key, value, mask, call.trains, call.dropout, call.causal, False, scale=scale
+            )[0]
+        return _ATEN._scaled_dot_product_efficient_attention(
+            query, key, value, _aligned(mask, call), call.trains, call.dropout, call.causal, scale=scale
+        )[0]
+
     def _declare(self, call: Call) -> None:
         """Widen the range of cuDNN's workspace: to an fp32 gradient of the queries and their row sums."""
         B, H, S, D = call.query.shape
@@ -81,6 +87,17 @@ class Attention:
         self._assumptions.not_covered(
             "cuDNN attention workspaces: 0 to the fp32 gradients of the queries of the largest attention"
         )
+
+
+def _batched(call: Call) -> Call:
+    """Inputs HSD as a batch of one (``normalize_unbatched_input``)."""
+    if any(one.dim() != 3 for one in (call.query, call.key, call.value)):
+        return call
+    mask = call.mask
+    while mask is not None and mask.dim() < 4:
+        mask = mask.unsqueeze(0)
+    query, key, value = (one.unsqueeze(0) for one in (call.query, call.key, call.value))
+    return call._replace(query=query, key=key, value=value, mask=mask)
 
 
 def _flash(call: Call, scale: Optional[float]) -> torch.Tensor:

@@ -30,7 +30,7 @@ kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel
 triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp
 upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
 _upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d
-upsample_bicubic2d _upsample_bicubic2d_aa frobenius_norm"""
+upsample_bicubic2d _upsample_bicubic2d_aa frobenius_norm linalg_matrix_sqrth"""
 _SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
 linalg_matrix_norm.str_ord sum sum.dim_IntList prod.dim_Dimname softmax.Dimname log_softmax.Dimname cumprod.dimname
 cumsum.dimname sum.dim_DimnameList"""
@@ -113,12 +113,10 @@ class Cache:
 def install(library: Any, cache: Cache, assumptions: Assumptions) -> None:
     """Register what differs from the CPU's autocast with ``library``, one of ``torch.library`` for "aten"."""
     cuda, cpu = _registered("AutocastCUDA"), _registered(_KEY)
-    unknown = sorted(cuda - set(POLICIES))
-    if unknown:
-        assumptions.approximate(
-            "autocast: this torch casts for %s on CUDA in a way that is not known here"
-            % ", ".join(unknown[:5])
-        )
+    for name in sorted(cuda - set(POLICIES)):
+        func = operator(name)
+        if func is not None:
+            library.impl(name, _unknown(name, func, assumptions), _KEY)
     for name in sorted(cuda & set(POLICIES)):
         policy = POLICIES[name]
         func = operator(name)
@@ -220,6 +218,17 @@ def _appending(func: Any) -> Kernel:
             if "keepdim" in wanted:
                 given.setdefault("keepdim", False)
             return func(*(given[name] for name in wanted), dtype=torch.float32)
+
+    return kernel
+
+
+def _unknown(name: str, func: Any, assumptions: Assumptions) -> Kernel:
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        assumptions.approximate(
+            "autocast: this torch casts for %s on CUDA in a way that is not known here; it ran uncast" % name
+        )
+        with _without_autocast():
+            return func(*args, **kwargs)
 
     return kernel
 

@@ -50,6 +50,9 @@ class Chooser:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self._initial: Optional[List[int]] = _order()
+        self.broad = gpu.torch >= (2, 14)
+        """Whether fused kernels take inputs without a batch and one head of keys for all queries, and the efficient
+        one groups of heads."""
         own = cudnn_version()
         self.cudnn = own or _CUDNN_OF_WHEELS.get(gpu.torch, 91600)
         self.cudnn_source = "this torch's own" if own else "as torch %d.%d's CUDA wheels bring it" % gpu.torch
@@ -129,7 +132,7 @@ class Chooser:
             return "causal, and queries and keys differ in length"
         if call.query.dtype not in _HALVES or not _alike(call):
             return _dtype(call)
-        return _dense(call, grouped=True, singleton=True)
+        return self._dense(call, grouped=True, singleton=True)
 
     def efficient(self, call: Call) -> Refused:
         """``can_use_mem_efficient_attention``."""
@@ -143,7 +146,7 @@ class Chooser:
         kinds = (torch.float16, torch.float32) + ((torch.bfloat16,) if self._gpu.major >= 8 else ())
         if call.query.dtype not in kinds or not _alike(call):
             return _dtype(call)
-        return _dense(call, grouped=False, singleton=False)
+        return self._dense(call, grouped=self.broad, singleton=False)
 
     def _alignment(self, call: Call) -> int:
         half = call.query.dtype in _HALVES
@@ -175,7 +178,12 @@ class Chooser:
             return "heads of %d" % max(sizes)
         if call.key.shape[-2] == 1 or (call.dropout and call.query.shape[-2] == 1):
             return "a single position"
-        return _dense(call, grouped=True, singleton=True)
+        return self._dense(call, grouped=True, singleton=True)
+
+    def _dense(self, call: Call, grouped: bool, singleton: bool) -> Refused:
+        heads = [one.shape[-3] for one in (call.query, call.key, call.value)]
+        shared = self.broad and heads[0] > 0 and heads[1] == heads[2] == 1  # broadcast without being told
+        return _dense(call, grouped, singleton, shared and not call.grouped)
 
 
 def _order() -> Optional[List[int]]:
@@ -202,12 +210,12 @@ def _short(dtype: torch.dtype) -> str:
     return str(dtype)[len("torch.") :].replace("bfloat16", "bf16").replace("float", "fp")
 
 
-def _dense(call: Call, grouped: bool, singleton: bool) -> Refused:
+def _dense(call: Call, grouped: bool, singleton: bool, shared: bool) -> Refused:
     batches = {one.shape[0] for one in (call.query, call.key, call.value)}
     if len(batches) > 1:
         return "batches differ"
     heads = [one.shape[-3] for one in (call.query, call.key, call.value)]
-    if len(set(heads)) > 1:
+    if len(set(heads)) > 1 and not shared:
         if not (grouped and call.grouped):
             return "keys have fewer heads"
         if heads[1] != heads[2] or not heads[1] or heads[0] % heads[1]:
