@@ -154,20 +154,27 @@ def summary(found: list[Found], title: str, wanted: Callable[[Found], bool]) -> 
     return out
 
 
-def section(only: Iterable[str] = ()) -> list[str]:
-    """The lines of the page."""
-    table, known = rows(), causes()
+def predictions(only: Iterable[str] = ()) -> list[Found]:
+    """The prediction of every eligible row, told as it is made."""
     found = []
-    for name, row in table.items():
-        if row["eligible"] and (not only or name in only):
-            found.append(predict(name, row))
-            told = {one: found[-1].error(one) for one in row["measured"]}
-            print(
-                name,
-                found[-1].why or {k: None if v is None else f"{100 * v:+.4f} %" for k, v in told.items()},
-                f"{found[-1].seconds:.1f} s",
-                flush=True,
-            )
+    for name, row in rows().items():
+        if not row["eligible"] or (only and name not in only):
+            continue
+        found.append(predict(name, row))
+        errors = {one: found[-1].error(one) for one in row["measured"]}
+        told = [f"{one} n/a" if e is None else f"{one} {100 * e:+.4f} %" for one, e in errors.items()]
+        print(name, found[-1].why or ", ".join(told), f"{found[-1].seconds:.1f} s", flush=True)
+    return found
+
+
+def section() -> list[str]:
+    """The lines of the page."""
+    return page(predictions())
+
+
+def page(found: list[Found]) -> list[str]:
+    """The lines of the page for these predictions."""
+    table, known = rows(), causes()
     verdicts = [cause(one, known) for one in found]
     unexplained = sum(1 for one in verdicts if one.startswith(UNEXPLAINED))
     missing = sum(1 for one in found if one.why)
