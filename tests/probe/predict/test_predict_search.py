@@ -4,7 +4,7 @@ import pytest
 
 from probe.helpers import run_here
 from tui.probe.allocator import CachingAllocator
-from tui.probe.predict.affine import Lines, Traced, largest
+from tui.probe.predict.affine import Lines, Traced, largest, without
 from tui.probe.predict.simulate import largest_reserved, simulate
 
 MIB = 2**20
@@ -26,6 +26,14 @@ def test_sizes_at_another_batch_are_those_of_a_trace_of_it():
     lines = Lines.between(traced(4), traced(8))
     assert lines.at(23) == list(traced(23).events)
     assert lines.at(1) == list(traced(1).events)
+
+
+def test_what_is_freed_in_one_go_is_freed_in_the_order_of_birth_and_scratch_is_left_out():
+    events = [(0, 8), (1, 9), (2, 10), (3, 11), (3, -11), (2, -10), (0, -8), (4, 5), (1, -9)]
+    assert without(events, [(0, 4), (4, 9)], {3}) == (
+        [(0, 8), (1, 9), (2, 10), (0, -8), (2, -10), (3, 5), (1, -9)],
+        [(0, 3), (3, 7)],
+    )
 
 
 def test_batches_that_do_not_run_the_same_operators_have_no_line():

@@ -31,15 +31,23 @@ class Traced(NamedTuple):
 def without(events: Sequence[Event], intervals: Sequence[Tuple[int, int]], left_out: Set[int]) -> Any:
     """(events, intervals) without the storages ``left_out``, the others numbered anew by birth.
 
-    Kernels size their scratch by rules of their own, so whether there is any differs from batch to batch.
+    Kernels size their scratch by rules of their own, so whether there is any differs from batch to batch.  What is
+    freed in one go is freed in the order of birth: a cache of casts has an order of its own each time, and the
+    allocator is left with the same blocks in any.
     """
     kept: List[Event] = []
     numbers: Dict[int, int] = {}
     place = [0]
+    freed = 0  # how many of the last ones are frees
     for id, size in events:
         if id not in left_out:
+            if size > 0 and freed:
+                kept[-freed:] = sorted(kept[-freed:])
+            freed = freed + 1 if size < 0 else 0
             kept.append((numbers.setdefault(id, len(numbers)), size))
         place.append(len(kept))
+    if freed:
+        kept[-freed:] = sorted(kept[-freed:])
     return kept, [(place[first], place[last]) for first, last in intervals]
 
 
