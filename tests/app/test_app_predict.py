@@ -14,7 +14,7 @@ from tui.app.page import Cursor
 from tui.probe import protocol as p
 
 REFUSED = (
-    "cannot predict: aten.nonzero in model.router (workload.py:57) has a shape that depends on data; "
+    "h100.toml:12: cannot predict: aten.nonzero in model.router (workload.py:57) has a shape that depends on data; "
     "measure it: peakmark probe"
 )
 
@@ -210,6 +210,12 @@ def test_what_is_not_known_leaves_the_badge_unknown(changes, badge):
     found = unmeasured(**changes)
     spec = replace(found.spec, budget=replace(found.spec.budget, job=None))
     assert badge in text(replace(found, spec=spec), "ledger")
+
+
+def test_without_a_gpu_and_a_budget_row_3_says_how_to_name_one():
+    found = unmeasured(target="", target_total_bytes=None)
+    spec = replace(found.spec, budget=replace(found.spec.budget, job=None))
+    assert "no budget is set, no GPU named: 3 d Enter names one" in text(replace(found, spec=spec), "ledger")
 
 
 def test_a_batch_that_is_too_large_says_what_it_needs():

@@ -39,12 +39,16 @@ def going_on(scene: Scene, width: int) -> Text | None:
 
 def refused(scene: Scene, width: int) -> Text | None:
     """That the spec as it is now cannot be predicted; None: nobody tried, or it can."""
-    return answer(width, "×", "FAILED", scene.refused, good=False) if scene.refused else None
+    if not scene.refused:
+        return None
+    before, word, rest = scene.refused.partition("cannot predict: ")  # where it was found is said below
+    return answer(width, "×", "FAILED", f"{word}{rest}" if word else before, good=False)
 
 
 def whole(scene: Scene, width: int) -> tuple[Row, ...]:
-    """The sentence of a refusal to its end: row 3 may have no room for it."""
-    return tuple(Row(line(" " + part)) for part in wrap(scene.refused, width - 2)) if scene.refused else ()
+    """The sentence of a refusal to its end, unless a message says it: row 3 may have no room for it."""
+    said = "" if scene.message == scene.refused else scene.refused
+    return tuple(Row(line(" " + part)) for part in wrap(said, width - 2)) if said else ()
 
 
 def offer(scene: Scene) -> str:
@@ -63,6 +67,8 @@ def by_prediction(one: Prediction, spec: Spec, width: int) -> Text:
     process, limit = process_range(one), found.budget_bytes
     if one.exhausted and word == "NO FIT":
         return answer(width, mark, badge, one.exhausted, good=False)
+    if limit is None and not one.target and one.semantics == "cuda":
+        return answer(width, mark, badge, "no budget is set, no GPU named: 3 d Enter names one", good=False)
     if word == "UNKNOWN" or limit is None:
         return answer(width, mark, badge, found.why, good=False)
     if process is None:  # too much already without what the process holds beside the allocator
