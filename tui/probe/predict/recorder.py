@@ -19,10 +19,9 @@ from ..allocations import Record, Row
 from ..faults import TaskError
 from ..label import Label
 from ..tracker import Operator, Tracker, _dtype, _sequence, _tensors, parts
-from . import losses
 from .fake import FakeMode
 from .inplace import InPlace
-from .semantics import Semantics
+from .semantics import Semantics, losses
 
 _LIFTS = ("lift_fresh", "lift_fresh_copy")
 """A constant that Python code makes: by its schema a view, and yet a storage of its own."""
@@ -224,7 +223,7 @@ class Recorder(Tracker):
             if op.loses or (op.casts and self._of_weight(args)):
                 row = "step_temporaries"
             label = Label(row, op.name, self._module(), self.phase, part.shape, _dtype(part.dtype))
-            size = losses.nbytes(func, args, kwargs, part) if op.loses else None
+            size = losses.result_bytes(func, args, kwargs) if op.loses else None
             live = self._birth(storage, part, label, size or self._semantics.nbytes(func, position, part))
             if self._to_host or (self._to_host is None and self._hosts and self._all_on_host(args)):
                 self._is_on_host(live)

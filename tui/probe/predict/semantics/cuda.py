@@ -15,7 +15,6 @@ from . import (
     convolution,
     dropout,
     lists,
-    losses,
     normalisation,
     recurrent,
     rules,
@@ -52,9 +51,6 @@ class CudaSemantics(Semantics):
         self._gemms = self._workspaces.gemms
         self._before: Dict[Any, rules.Rule] = rules.before()
         self._before.update((func, self._workspaces.looking(func)) for func in self._gemms)
-        self._losses = {operator(name) for name in ("mse_loss", "smooth_l1_loss")}
-        self._before.update(dict.fromkeys(self._losses, self._loss_begins))
-        self._loss_bytes = 0
         self._after: Dict[Any, rules.Rule] = rules.after()
         self._after.update(dict.fromkeys(self._gemms, self._of_gemm))
         self._after[operator("convolution")] = self._of_convolution
@@ -117,18 +113,10 @@ class CudaSemantics(Semantics):
         """fp32 for the statistics of normalisation layers, nothing for what CUDA keeps on the host."""
         if func in self._wide:
             return statistics.nbytes(position, tensor)
-        if func in self._losses:
-            return self._loss_bytes
         if func is self._recurrent and position == 3:
             return self._reserve.nbytes
         places = self._sizes.get(func)
         return 0 if places is not None and position in places else None
-
-    def _loss_begins(
-        self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
-    ) -> Sequence[Scratch]:
-        self._loss_bytes = losses.result_bytes(args, kwargs)
-        return ()
 
     def _of_gemm(self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
         return lists.copied_matrices(args) + self._workspaces.taken()

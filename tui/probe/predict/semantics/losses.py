@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -32,11 +32,22 @@ def _reduced(loss: torch.Tensor, size: int, gpu: Gpu) -> List[Scratch]:
     return [(size, "loss of every element"), *found]
 
 
-def result_bytes(args: Sequence[Any], kwargs: Dict[str, Any]) -> int:
-    """The storage of ``mse_loss`` and ``smooth_l1_loss``, on any device, even where the result is one value.
+_REDUCTION_AT = {
+    torch.ops.aten.mse_loss.default: 2,
+    torch.ops.aten.smooth_l1_loss.default: 2,
+    torch.ops.aten.binary_cross_entropy.default: 3,
+}
+"""Position of the argument ``reduction`` of losses that are made for every element and then resized."""
 
-    Their result is made for every element and only then resized, which leaves its storage as it is.
+
+def result_bytes(func: Any, args: Sequence[Any], kwargs: Dict[str, Any]) -> Optional[int]:
+    """The storage of a reduced loss, on any device; None: of the size that it seems.
+
+    Some are made for every element and reduced in place, which leaves their storage as it is.
     """
+    place = _REDUCTION_AT.get(func)
+    if place is None or _reduction(args, kwargs, place) == _NONE:
+        return None
     return _elements(args)[1]
 
 
@@ -51,7 +62,7 @@ def weighted(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) ->
     """``binary_cross_entropy``: input, target, weight, reduction."""
     if _reduction(args, kwargs, 3) == _NONE:
         return []
-    return _reduced(*_elements(args), gpu)
+    return _reduced(*_elements(args), gpu)[1:]  # what is reduced is the result itself
 
 
 def with_logits(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
