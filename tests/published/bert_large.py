@@ -14,6 +14,21 @@ from torch.utils.checkpoint import checkpoint
 SIZES = {"large": (30522, 1024, 16, 24), "base-cased": (28996, 768, 12, 12)}
 
 
+class Softmax(torch.autograd.Function):
+    """As torch 1.10 had it, which keeps the input for the backward too; later ones keep only its dtype."""
+
+    @staticmethod
+    def forward(ctx, x):
+        result = torch.softmax(x, -1)
+        ctx.save_for_backward(x, result)
+        return result
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, result = ctx.saved_tensors
+        return torch.ops.aten._softmax_backward_data(grad, result, -1, x.dtype)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads):
         super().__init__()
@@ -32,7 +47,7 @@ class Attention(nn.Module):
         scores = torch.matmul(q, k.transpose(-1, -2))
         scores = scores / math.sqrt(q.shape[-1])
         scores = scores + mask
-        weights = F.softmax(scores, dim=-1)
+        weights = Softmax.apply(scores)
         weights = self.dropout(weights)
         mixed = torch.matmul(weights, v)
         mixed = mixed.permute(0, 2, 1, 3).contiguous()
