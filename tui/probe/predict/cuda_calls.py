@@ -80,6 +80,7 @@ def _cuda(recorder: Recorder, target: Optional[Target]) -> Dict[str, Any]:
     answers: Dict[str, Any] = {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
+        "is_current_stream_capturing": lambda: False,
         "is_bf16_supported": lambda *args, **kwargs: capability >= DEFAULT_CAPABILITY,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
