@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ContextManager, Dict, Iterable, List, Opt
 
 import torch
 
-from . import elapsed, optimizers
+from . import elapsed, named, optimizers
 from .faults import TaskError, is_out_of_memory, one_line
 from .protocol import ReadingTaken
 from .tracker import storages
@@ -105,17 +105,7 @@ class Offload:
         Raises:
             TaskError: shard_each names a class that the model has not, or torch cannot shard the model.
         """
-        chosen: List[torch.nn.Module] = []
-        for name in self.shard_each:
-            found = [one for one in model.modules() if type(one).__name__ == name]
-            if not found:
-                have = sorted({type(one).__name__ for one in model.modules()})
-                raise TaskError(
-                    "workload",
-                    "placement.shard_each names %s, which the model does not have" % name,
-                    hint="it has %s" % ", ".join(have[:12]),
-                )
-            chosen += found
+        chosen = named.of_classes(model, self.shard_each, "placement.shard_each")
         try:
             from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 

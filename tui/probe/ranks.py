@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from . import named
+from .faults import TaskError
 from .identity import Held
 
 if TYPE_CHECKING:
@@ -79,12 +81,12 @@ def gathered(
     count, strategy = int(placement.get("ranks") or 1), str(placement.get("strategy") or "none")
     if strategy not in ("fsdp2", "zero3") or count == 1:
         return dict.fromkeys(GATHERED, 0)
-    names = tuple(placement.get("shard_each") or ())
-    missing = [name for name in names if all(type(one).__name__ != name for one in model.modules())]
-    if missing:
-        reason = "placement.shard_each names %s, which the model does not have" % missing[0]
-        return _none(GATHERED, reason, unknown)
-    chosen = [one for one in model.modules() if type(one).__name__ in names and one is not model]
+    try:
+        inner = named.of_classes(model, placement.get("shard_each") or (), "placement.shard_each")
+    except TaskError as error:
+        return _none(GATHERED, error.sentence, unknown)
+    among = {id(one) for one in inner}
+    chosen = [one for one in model.modules() if id(one) in among and one is not model]
     seen = set()
     sizes = {id(one): 0 for one in chosen}
     for module in reversed(chosen):  # inner ones first: what they hold is theirs

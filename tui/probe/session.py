@@ -9,7 +9,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import checkpoint
 
-from . import adapt, iteration, optimizers, workload
+from . import adapt, iteration, named, optimizers, workload
 from . import device as devices
 from .compiling import Compiling
 from .faults import TaskError
@@ -52,18 +52,8 @@ class Session:
         torch.manual_seed(plan.seed)
         report.enter("build")
         self._enter("build", None)
-        built = self.device.build(self.workload.build)
-        refuse_unfinished(built)
-        frozen = plan.workload.get("frozen") or ()
-        adapt.freeze(built, frozen)
-        adapt.refuse_untrained(built, frozen)
         self.offload = Offload(plan.extra.get("placement"), self.device.torch_device)
-        self.offload.refuse(self)
-        built = self.setting.prepare(built)
-        recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
-        kept = self.offload.weights != "device"
-        shard = partial(self.workload.call, "shard") if self.workload.has("shard") else None
-        self.model = self.offload.place(built) if kept else self.device.place(built, shard)
+        self.model = self._placed_model()
         self.model.train()
         report.enter("optimizer")
         self._enter("optimizer", None)
@@ -88,6 +78,23 @@ class Session:
         self.tokens: Optional[int] = None
         self.placed: Callable[[Any], None] = lambda batch: None
         """Told every batch as it stands on the device."""
+
+    def _placed_model(self) -> torch.nn.Module:
+        """The workload's model, frozen, set and recomputing as the plan says, where the placement has it."""
+        plan, shard = self.plan, None
+        built = self.device.build(self.workload.build)
+        refuse_unfinished(built)
+        frozen = plan.workload.get("frozen") or ()
+        adapt.freeze(built, frozen)
+        adapt.refuse_untrained(built, frozen)
+        self.offload.refuse(self)
+        built = self.setting.prepare(built)
+        recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
+        if self.offload.weights != "device":
+            return self.offload.place(built)
+        if self.workload.has("shard"):
+            shard = partial(self.workload.call, "shard")
+        return self.device.place(built, shard)
 
     def _on_phase(self, phase: str, micro: Optional[int]) -> None:
         self._phase = (phase, micro)
@@ -223,17 +230,8 @@ def recompute(model: torch.nn.Module, class_names: Iterable[str]) -> None:
     Raises:
         TaskError: a class that the model does not have.
     """
-    for name in class_names:
-        found = [one for one in model.modules() if type(one).__name__ == name]
-        if not found:
-            have = sorted({type(one).__name__ for one in model.modules()})
-            raise TaskError(
-                "workload",
-                "workload.step.checkpoint names %s, which the model does not have" % name,
-                hint="it has %s" % ", ".join(have[:12]),
-            )
-        for module in found:
-            module.forward = _recomputed(module.forward)
+    for module in named.of_classes(model, class_names, "workload.step.checkpoint"):
+        module.forward = _recomputed(module.forward)
 
 
 def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:

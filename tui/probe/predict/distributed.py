@@ -9,11 +9,12 @@ Saved tensors that the placement keeps on the host leave the device here too (``
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .. import named
 from ..faults import TaskError, one_line
 from . import collectives, divided, offload
 from .buckets import Buckets
@@ -158,7 +159,7 @@ class Group:
         from torch.distributed.fsdp import fully_shard
 
         options = self._fsdp_options()
-        chosen = {id(one) for one in classes(model, self.shard_each)}
+        chosen = {id(one) for one in named.of_classes(model, self.shard_each, "placement.shard_each")}
         for module in reversed(list(model.modules())):  # inner ones first
             if id(module) in chosen and module is not model:
                 fully_shard(module, mesh=self._mesh, **options)
@@ -178,26 +179,6 @@ class Group:
         if self.options.get("reshard_after_forward") is False:
             found["reshard_after_forward"] = False  # else torch's default: all groups but the root's
         return found
-
-
-def classes(model: torch.nn.Module, names: Any) -> List[torch.nn.Module]:
-    """The modules of the classes that ``names`` lists.
-
-    Raises:
-        TaskError: kind workload: the model has none of one of them.
-    """
-    chosen: List[torch.nn.Module] = []
-    for name in names:
-        found = [one for one in model.modules() if type(one).__name__ == name]
-        if not found:
-            have = sorted({type(one).__name__ for one in model.modules()})
-            raise TaskError(
-                "workload",
-                "placement.shard_each names %s, which the model does not have" % name,
-                hint="it has %s" % ", ".join(have[:12]),
-            )
-        chosen += found
-    return chosen
 
 
 def _refuse_old_torch() -> None:

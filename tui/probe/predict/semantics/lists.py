@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Sequence
 
 import torch
 
+from ..inplace import dense
 from .base import Scratch
 from .reductions import _ceil
 from .target import Gpu
@@ -36,20 +37,9 @@ def _fast(tensors: Sequence[torch.Tensor]) -> bool:
         one.layout == torch.strided
         and one.dtype == first.dtype
         and one.dtype.is_floating_point
-        and _dense(one)
+        and dense(one)
         for one in tensors
     )
-
-
-def _dense(tensor: torch.Tensor) -> bool:
-    if tensor.is_contiguous():
-        return True
-    expected = 1
-    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
 
 
 def copied_matrices(args: Sequence[Any]) -> List[Scratch]:
