@@ -277,3 +277,12 @@ def test_a_reduced_loss_is_said_to_keep_the_storage_that_it_really_keeps(loss, r
         {"reduction": {"none": 0, "mean": 1, "sum": 2}[reduction]},
     )
     assert real.untyped_storage().nbytes() == (real.numel() * 4 if said is None else said)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_recurrent_layer_is_marked_approximate_in_any_dtype(dtype):
+    with cuda() as watch:
+        layer = nn.LSTM(8, 8, dtype=dtype)
+        layer(torch.empty(3, 2, 8, dtype=dtype))[0].sum().backward()
+    (sentence,) = watch.semantics.assumptions.approximations
+    assert sentence.startswith("LSTM ")

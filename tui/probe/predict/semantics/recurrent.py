@@ -101,6 +101,10 @@ def _layer(name: str, cell: Cell, assumptions: Assumptions, reserve: Reserve) ->
             lower = torch.get_autocast_dtype("cpu")
             tensors = [one.to(lower) if one.dtype == torch.float32 else one for one in tensors]
         if tensors[0].dtype not in _CUDNN or not torch.backends.cudnn.enabled:
+            assumptions.approximate(
+                "%s in %s on CUDA: without cuDNN its cells run as plain operators here, as fused ones on a GPU"
+                % (cell.name, str(tensors[0].dtype)[6:])
+            )
             with torch.backends.mkldnn.flags(enabled=False):
                 return func._op_dk(torch._C.DispatchKey.CompositeImplicitAutograd, input, hx, params, *rest)
         assumptions.approximate(
