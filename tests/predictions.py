@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from tui.engine.outcome import Outcome
-from tui.probe.protocol import EnvironmentSeen
+from tui.probe.protocol import EnvironmentSeen, Failed
 from tui.project.prediction import PredictedPeak, Prediction
 
 AT = datetime(2026, 12, 1, 14, 0, tzinfo=UTC)
@@ -75,6 +76,11 @@ def ended(plan: Any, tables: list[dict[str, Any]], largest: dict[str, Any] | Non
         predicted=tuple(tables),
         environment=seen,
     )
+
+
+def failed(plan: Any, failure: Failed) -> Outcome:
+    """The end of a child that could not predict."""
+    return replace(ended(plan, []), word="failed", sentence=failure.sentence, failure=failure)
 
 
 def prediction(spec: str, **changes: Any) -> Prediction:

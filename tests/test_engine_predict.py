@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import mlp_project
 import predictions as made
 import pytest
 from predictions import GIB, H100, MIB
@@ -22,17 +23,7 @@ from tui.project.calibration import Calibration
 from tui.project.load import load
 from tui.project.measured import Environment, Probe
 
-PROJECT = """\
-schema = 1
-[workload]
-source = "mlp"
-args = { inputs = 4, hidden = [8], outputs = 2 }
-[workload.batch]
-micro = 8
-[budget]
-job = "60 GiB"
-reserve = "4 GiB"
-"""
+PROJECT = mlp_project.text(8, "60 GiB", "4 GiB")
 LENGTHS = PROJECT.replace("micro = 8", "micro = 8\nlength = { max = 1024 }")
 
 
@@ -62,10 +53,7 @@ class World:
     async def child(self, plan: Any, title: str, **_: Any) -> Outcome:
         self.plans.append(plan)
         if self.failure is not None:
-            outcome = made.ended(plan, [])
-            return dataclasses.replace(
-                outcome, word="failed", sentence=self.failure.sentence, failure=self.failure
-            )
+            return made.failed(plan, self.failure)
         asked = plan.extra["predict"]
         tables = [made.predicted(**one, semantics=asked["semantics"]) for one in asked["points"]]
         return made.ended(plan, tables, made.LARGEST if asked["largest"] else None)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import mlp_project
 import pytest
 from nvml_library import GIB, gpu, play, stub_folder  # noqa: F401 - fixtures
 
@@ -19,16 +20,7 @@ from tui.probe.protocol import EnvironmentSeen, ReadingTaken
 from tui.project.load import load
 
 AT = datetime(2026, 12, 1, tzinfo=UTC)
-PROJECT = """\
-schema = 1
-[workload]
-source = "mlp"
-args = { inputs = 4, hidden = [8], outputs = 2 }
-[workload.batch]
-micro = 4
-[budget]
-job = "60 GiB"
-"""
+PROJECT = mlp_project.text(4, "60 GiB")
 PID = 4242
 CUDA_TOTAL = 79 * GIB
 """What CUDA calls the total: without the GiB that the driver keeps."""

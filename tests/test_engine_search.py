@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import mlp_project
 import pytest
 
 from tui.budget.search import Trial
@@ -23,19 +24,7 @@ from tui.project.measured import Probe
 AT = datetime(2026, 12, 1, tzinfo=UTC)
 MIB = 2**20
 BASE, EACH = 100 * MIB, 10 * MIB
-PROJECT = """\
-schema = 1
-[workload]
-source = "mlp"
-args = { inputs = 4, hidden = [8], outputs = 2 }
-[workload.batch]
-micro = 4
-[budget]
-job = "1200 MiB"
-reserve = "100 MiB"
-[environment]
-device = "cpu"
-"""
+PROJECT = mlp_project.text(4, "1200 MiB", "100 MiB", '[environment]\ndevice = "cpu"')
 LIMIT = 100
 """Samples whose process takes budget less reserve: 100 + 10 x 100 = 1,100 MiB."""
 

@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import mlp_project
 import predictions as made
 import pytest
 import test_engine_search as search_tests
@@ -20,17 +21,7 @@ from tui.project import save
 from tui.project.fingerprint import spec_hash
 from tui.project.load import load
 
-PROJECT = """\
-schema = 1
-[workload]
-source = "mlp"
-args = { inputs = 4, hidden = [8], outputs = 2 }
-[workload.batch]
-micro = 8
-[budget]
-job = "60 GiB"
-reserve = "4 GiB"
-"""
+PROJECT = mlp_project.text(8, "60 GiB", "4 GiB")
 LIMIT = 60 * GIB - 4 * GIB - 615 * MIB
 CARD = Device("cuda", "GPU-1f0c", H100, 81559 * MIB)
 
@@ -48,8 +39,7 @@ class World:
         if self.failure is None:
             tables = [made.predicted(**one) for one in plan.extra["predict"]["points"]]
             return made.ended(plan, tables, made.LARGEST)
-        said = {"word": "failed", "sentence": self.failure.sentence, "failure": self.failure}
-        return dataclasses.replace(made.ended(plan, []), **said)
+        return made.failed(plan, self.failure)
 
     async def largest(self) -> tuple[int | None, str]:
         project = load(self.path)
