@@ -21,7 +21,7 @@ COMMANDS = (
 )  # fmt: skip
 
 
-STEPS = ("params", "verify", "probe", "precision", "restore", "report")
+STEPS = ("params", "verify", "predict", "probe", "precision", "restore", "report")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -235,7 +235,7 @@ def _report_args(parser: argparse.ArgumentParser) -> None:
 
 def _run_args(parser: argparse.ArgumentParser) -> None:
     _probe_args(parser)
-    parser.add_argument("--steps", type=names, default=STEPS, help=f"default: {','.join(STEPS)}; predict too")
+    parser.add_argument("--steps", type=names, default=STEPS, help=f"default: {','.join(STEPS)}")
     parser.add_argument("--settings", type=settings, help=argparse.SUPPRESS)
     parser.add_argument("--gpu", metavar="NAME|BYTES", help="predict for this GPU")
     parser.add_argument("--run-id", default="", help=argparse.SUPPRESS)

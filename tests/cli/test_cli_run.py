@@ -177,7 +177,9 @@ def test_runs_names_the_run_and_how_it_ended(whole_run):
     done = shell("runs", "--json")
     listed = done.document["runs"]
     assert all(run["exit_code"] == 0 and run["alive"] is False for run in listed)
-    assert ["params", "verify", "probe", "precision", "restore", "report"] in [run["steps"] for run in listed]
+    assert ["params", "verify", "predict", "probe", "precision", "restore", "report"] in [
+        run["steps"] for run in listed
+    ]
     assert "ended with 0" in shell("runs").out
     (first, *_) = listed
     assert "is not running" in shell("stop", first["id"]).out
