@@ -6,18 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from textual import events
-from textual.app import ComposeResult
-from textual.screen import ModalScreen
 
-from tui.app.glyphs import ascii_line
 from tui.app.line_edit import LineEdit
 from tui.app.lines import wrap
-from tui.app.theme import styles
-from tui.app.views.box import box
-from tui.app.widgets.lines_view import LinesView
+from tui.app.screens.boxed import BoxScreen, Content
 
 
-class Ask(ModalScreen[str | None]):
+class Ask(BoxScreen[str | None]):
     """Ends with what was typed, None when that was given up or nothing.
 
     Args:
@@ -28,12 +23,6 @@ class Ask(ModalScreen[str | None]):
         ascii_only: draw with ASCII only.
     """
 
-    DEFAULT_CSS = """
-    Ask { align: center middle; background: $background 40%; }
-    Ask:ansi { background: transparent; }
-    Ask LinesView { width: auto; height: auto; background: $background; color: $foreground; }
-    """
-    WIDEST = 76
     typing = True
     """Keys go into a text."""
 
@@ -46,38 +35,16 @@ class Ask(ModalScreen[str | None]):
         complete: Callable[[str], str] | None = None,
         ascii_only: bool = False,
     ) -> None:
-        super().__init__()
-        self._title, self._body, self._complete, self._ascii = title, tuple(body), complete, ascii_only
+        super().__init__(ascii_only=ascii_only)
+        self._title, self._body, self._complete = title, tuple(body), complete
         self._line = LineEdit.of(text)
 
-    def compose(self) -> ComposeResult:
-        yield LinesView()
-
-    def on_mount(self) -> None:
-        """Draw the box."""
-        self.redraw()
-
-    def on_resize(self) -> None:
-        """Draw it for the new width."""
-        self.redraw()
-
-    def shown(self) -> str:
-        """The text of the box."""
-        return self.query_one(LinesView).shown()
-
-    def redraw(self) -> None:
-        """Lay the box out for the terminal as it is."""
-        width = min(self.WIDEST, self.app.size.width - 4)
-        if width < 20:
-            return
+    def content(self, width: int, height: int) -> Content:
+        """The sentences, and the line with its cursor."""
         before, under, after = self._line.window(width - 8)
         said = [part for one in self._body for part in wrap(one, width - 4)]
         keys = "Enter take   Tab complete   Esc leave" if self._complete else "Enter take   Esc leave"
-        lines = box(self._title, [*said, "", f"> {before}│{under}{after}".rstrip()], keys, width)
-        view = self.query_one(LinesView)
-        view.styles.width, view.styles.height = width, len(lines)
-        view.restyle(styles(self.app.current_theme))
-        view.show([ascii_line(one) for one in lines] if self._ascii else lines)
+        return Content(self._title, [*said, "", f"> {before}│{under}{after}".rstrip()], keys)
 
     def on_key(self, event: events.Key) -> None:
         """Every key is the line's, but for those that end it."""

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual import events
-from textual.app import ComposeResult
-from textual.screen import ModalScreen
 
-from tui.app.glyphs import ascii_line
 from tui.app.line_edit import LineEdit
 from tui.app.lines import fit
-from tui.app.theme import styles
-from tui.app.views.box import box
-from tui.app.widgets.lines_view import LinesView
+from tui.app.screens.boxed import BoxScreen, Content
 
 _MOVES = {
     "down": 1,
@@ -27,7 +22,7 @@ _MOVES = {
 }
 
 
-class Chooser(ModalScreen[str | None]):
+class Chooser(BoxScreen[str | None]):
     """Ends with the value that was chosen, None when none was; what is typed leaves the lines that have it.
 
     Args:
@@ -37,61 +32,35 @@ class Chooser(ModalScreen[str | None]):
         ascii_only: draw with ASCII only.
     """
 
-    DEFAULT_CSS = """
-    Chooser { align: center middle; background: $background 40%; }
-    Chooser:ansi { background: transparent; }
-    Chooser LinesView { width: auto; height: auto; background: $background; color: $foreground; }
-    """
-    WIDEST = 76
     typing = True
     """Keys go into a text."""
 
     def __init__(
         self, title: str, choices: Sequence[tuple[str, str]], chosen: str, *, ascii_only: bool = False
     ) -> None:
-        super().__init__()
-        self._title, self._choices, self._ascii = title, tuple(choices), ascii_only
-        self._chosen = chosen
+        super().__init__(ascii_only=ascii_only)
+        self._title, self._choices, self._chosen = title, tuple(choices), chosen
         self._row = next((at for at, (value, _) in enumerate(choices) if value == chosen), 0)
         self._wanted = LineEdit()
-
-    def compose(self) -> ComposeResult:
-        yield LinesView()
-
-    def on_mount(self) -> None:
-        """Draw the box."""
-        self.redraw()
-
-    def on_resize(self) -> None:
-        """Draw it for the new size."""
-        self.redraw()
-
-    def shown(self) -> str:
-        """The text of the box."""
-        return self.query_one(LinesView).shown()
 
     def _left(self) -> list[tuple[str, str]]:
         words = self._wanted.text.lower().split()
         return [one for one in self._choices if all(word in one[1].lower() for word in words)]
 
-    def redraw(self) -> None:
-        """Lay the box out for the terminal as it is."""
-        width, height = min(self.WIDEST, self.app.size.width - 4), self.app.size.height - 6
-        if width < 20 or height < 3:
-            return
+    def content(self, width: int, height: int) -> Content | None:
+        """What is looked for, and as many of the lines that have it as find room around the cursor."""
+        room = height - 6
+        if room < 3:
+            return None
         left = self._left()
         self._row = max(0, min(self._row, len(left) - 1))
-        first = max(0, min(self._row - height // 2, len(left) - height))
-        rows = [self._line(one, width - 4) for one in left[first : first + height]]
+        first = max(0, min(self._row - room // 2, len(left) - room))
+        rows = [self._line(one, width - 4) for one in left[first : first + room]]
         before, under, after = self._wanted.window(width - 12)
         body = [f"find: {before}│{under}{after}".rstrip(), *(rows or ["nothing has that in its line"])]
         place = f"   {self._row + 1} of {len(left)}" if left else ""
-        lines = box(self._title, body, f"Enter choose   ↑ ↓ move   Esc leave{place}", width)
-        view = self.query_one(LinesView)
-        view.styles.width, view.styles.height = width, len(lines)
-        view.restyle(styles(self.app.current_theme))
-        cursor = 2 + self._row - first if left else None
-        view.show([ascii_line(one) for one in lines] if self._ascii else lines, cursor)
+        foot = f"Enter choose   ↑ ↓ move   Esc leave{place}"
+        return Content(self._title, body, foot, 1 + self._row - first if left else None)
 
     def _line(self, one: tuple[str, str], width: int) -> str:
         mark = "●" if one[0] == self._chosen else " "

@@ -145,14 +145,9 @@ class ProbeScreen(ProbeReader):
             self.peakmark.ask_search()
 
     async def on_key(self, event: events.Key) -> None:
-        """While a search is typed every key is a text's; before that the screen's own act here and now.
-
-        A burst over a slow link, a slash and then a digit, would else be a step that is gone to.
-        """
+        """While a search is typed every key is a text's; before that the screen's own act here and now."""
         if self.state.search is None:
-            for binding in self._bindings.key_to_bindings.get(event.key, ()):
-                event.stop()
-                await self.app.run_action(binding.action, self)
+            await self.act_now(event)
             return
         event.stop()
         event.prevent_default()

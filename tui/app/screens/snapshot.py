@@ -14,11 +14,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.timer import Timer
 
-from tui.app.frame import LEAST, Placed, place
-from tui.app.glyphs import ascii_line
+from tui.app.frame import LEAST, place
 from tui.app.line_edit import LineEdit
 from tui.app.page import Cursor, Scene
-from tui.app.screens.page import PageScreen
+from tui.app.screens.placed import PlacedScreen
 from tui.app.snapshot_state import LIVE, PANES, TIMELINE, WHAT_IF, SnapshotState, moved
 from tui.app.widgets.lines_view import LinesView
 from tui.errors import PeakmarkError
@@ -27,7 +26,7 @@ REST_S = 0.25
 """The cursor must rest this long before what is alive there is looked up."""
 
 
-class SnapshotScreen(PageScreen):
+class SnapshotScreen(PlacedScreen):
     """Panes: the timeline with a cursor, the live set, segments, and the same under other settings.
 
     Args:
@@ -56,7 +55,6 @@ class SnapshotScreen(PageScreen):
         super().__init__()
         self.path = path
         self.state = SnapshotState(path.name)
-        self._placed: Placed | None = None
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -140,13 +138,6 @@ class SnapshotScreen(PageScreen):
         if self.state.view is not None:
             self._show(pane=WHAT_IF, row=-1, asking=LineEdit())
 
-    def action_copy(self) -> None:
-        """Copy the row under the cursor."""
-        if self._placed and self._placed.cursor_y is not None:
-            text = " ".join(self._placed.lines[self._placed.cursor_y].plain.split())
-            self.app.copy_to_clipboard(text)
-            self.peakmark.say(f"copied, if the terminal allows it: {text}")
-
     def action_close(self) -> None:
         """Close the file."""
         self.dismiss()
@@ -154,9 +145,7 @@ class SnapshotScreen(PageScreen):
     async def on_key(self, event: events.Key) -> None:
         """While settings are typed every key is theirs; before that the screen's own act here and now."""
         if self.state.asking is None:
-            for binding in self._bindings.key_to_bindings.get(event.key, ()):
-                event.stop()
-                await self.app.run_action(binding.action, self)
+            await self.act_now(event)
             return
         event.stop()
         event.prevent_default()
@@ -187,7 +176,5 @@ class SnapshotScreen(PageScreen):
         scene = Scene(message=self.peakmark.message)
         head = snapshot.head(self.state, wide)
         made = place(page, scene, "", width, height, Cursor(row=self.state.row), head=head)
-        self._placed = made
         self.state = replace(self.state, row=made.cursor.row)
-        lines = [ascii_line(one) for one in made.lines] if self.peakmark.ascii_only else made.lines
-        self.query_one(LinesView).show(lines, made.cursor_y)
+        self.show_placed(made, made.cursor_y)

@@ -167,15 +167,9 @@ class SpecScreen(TreeBrowser):
             self._old = known and not app.source.counted(draft)
 
     async def on_key(self, event: events.Key) -> None:
-        """While something is typed every key is a text's.
-
-        Before that the screen's own keys act here and now: a burst over a slow link, Enter and then a digit,
-        would else be a step that is gone to.
-        """
+        """While something is typed every key is a text's; before that the screen's own act here and now."""
         if not self.typing:
-            for binding in self._bindings.key_to_bindings.get(event.key, ()):
-                event.stop()
-                await self.app.run_action(binding.action, self)
+            await self.act_now(event)
             return
         event.stop()
         event.prevent_default()

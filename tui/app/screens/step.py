@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from tui.app.frame import LEAST, Placed, place
-from tui.app.glyphs import ascii_line
+from tui.app.frame import LEAST, place
 from tui.app.page import Cursor, Scene
-from tui.app.screens.page import PageScreen
+from tui.app.screens.placed import PlacedScreen
 from tui.app.widgets.lines_view import LinesView
 from tui.app.widgets.trace import StepTrace
 
 _PANES = {"probe": 4, "report": 3}
 
 
-class StepScreen(PageScreen):
+class StepScreen(PlacedScreen):
     """Shows one step.  What it shows is a function of the app's scene and of its own cursor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +42,6 @@ class StepScreen(PageScreen):
         super().__init__()
         self.step = step
         self.cursor = Cursor()
-        self._placed: Placed | None = None
 
     def compose(self) -> ComposeResult:
         yield LinesView()
@@ -120,13 +118,6 @@ class StepScreen(PageScreen):
         else:
             self._show(row=-1, phase=None, turned=frozenset())
 
-    def action_copy(self) -> None:
-        """Copy the row under the cursor, and say what was copied."""
-        if self._placed and self._placed.cursor_y is not None:
-            text = " ".join(self._placed.lines[self._placed.cursor_y].plain.split())
-            self.app.copy_to_clipboard(text)
-            self.peakmark.say(f"copied, if the terminal allows it: {text}")
-
     def action_save(self) -> None:
         """Write the report's file."""
         if self.step == "report":
@@ -151,10 +142,9 @@ class StepScreen(PageScreen):
         # A view is made for the least terminal at the least; a smaller one shows one line instead of it.
         page = view.page(scene, max(width, LEAST[0]), max(height, LEAST[1]), self.cursor)
         made = place(page, scene, self.step, width, height, self.cursor)
-        self._placed, self.cursor = made, made.cursor
-        lines = [ascii_line(one) for one in made.lines] if self.peakmark.ascii_only else made.lines
+        self.cursor = made.cursor
         marked = made.picked is not None and made.picked.marked
-        self.query_one(LinesView).show(lines, None if marked else made.cursor_y)
+        self.show_placed(made, None if marked else made.cursor_y)
         if self.step == "probe":
             self.redraw_traces()
 
