@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence
 import torch
 
 from .base import Scratch
+from .copies import copied
 from .reductions import _ceil
 from .target import Gpu
 
@@ -27,19 +28,15 @@ def _up(number: int, multiple: int) -> int:
 
 def copies_flash(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """Contiguous BSHD copies of what comes as BHSD: of the gradient, and for flash attention of the result."""
-    found: List[Scratch] = []
-    for one, what in ((args[0], "gradient"), (args[4], "result")):
-        if not one.transpose(1, 2).is_contiguous():
-            found.append((one.numel() * one.element_size(), "attention: contiguous %s" % what))
-    return found
+    gradient, result = args[0].transpose(1, 2), args[4].transpose(1, 2)
+    return copied([gradient], "attention: contiguous gradient") + copied(
+        [result], "attention: contiguous result"
+    )
 
 
 def copies_efficient(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """A contiguous BSHD copy of the gradient, where it is none already."""
-    grad = args[0]
-    if grad.transpose(1, 2).is_contiguous():
-        return []
-    return [(grad.numel() * grad.element_size(), "attention: contiguous gradient")]
+    return copied([args[0].transpose(1, 2)], "attention: contiguous gradient")
 
 
 def flash_forward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Sequence
 import torch
 
 from .base import Assumptions, Scratch
+from .copies import copied
 from .reductions import accumulating, scratch
 from .target import Gpu
 
@@ -42,12 +43,7 @@ def copies_backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: 
 def _copies(operands: Sequence[torch.Tensor], tensor: torch.Tensor, weight: torch.Tensor) -> List[Scratch]:
     if any(one.dim() < 4 for one in operands):
         return []
-    wanted = layout(tensor, weight)
-    return [
-        (one.numel() * one.element_size(), "convolution: operand in its memory format")
-        for one in operands
-        if not one.is_contiguous(memory_format=wanted)
-    ]
+    return copied(operands, "convolution: operand in its memory format", layout(tensor, weight))
 
 
 def bias_gradient(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:

@@ -10,9 +10,11 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import torch
 
 from .base import Scratch
+from .copies import copied
 from .target import Gpu
 
 _ATEN = torch.ops.aten
+_COPY = "softmax: contiguous input"
 
 
 def install(library: Any) -> None:
@@ -32,29 +34,21 @@ def _converting(kernel: Any) -> Callable[..., torch.Tensor]:
     return softmax
 
 
-def _contiguous(tensors: Sequence[torch.Tensor]) -> List[Scratch]:
-    return [
-        (one.numel() * one.element_size(), "softmax: contiguous input")
-        for one in tensors
-        if not one.is_contiguous()
-    ]
-
-
 def forward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """``host_softmax``: a contiguous copy of an input that is none."""
-    return _contiguous(args[:1])
+    return copied(args[:1], _COPY)
 
 
 def backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """``softmax_backward_cuda_out``: the product of gradient and result, as large as they are."""
     grad, result = args[:2]
     size = grad.numel() * max(grad.element_size(), result.element_size())
-    return [(size, "softmax: product of gradient and result"), *_contiguous([result])]
+    return [(size, "softmax: product of gradient and result"), *copied([result], _COPY)]
 
 
 def log_backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """``host_softmax_backward``: contiguous copies alone."""
-    return _contiguous(args[:2])
+    return copied(args[:2], _COPY)
 
 
 def safe(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:

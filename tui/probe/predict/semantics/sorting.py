@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Sequence
 import torch
 
 from .base import Scratch
+from .copies import copied
 from .reductions import _ceil
 from .target import Gpu
 
@@ -61,8 +62,7 @@ def index_put(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -
         if dim < len(indices) and indices[dim] is not None:
             whole *= size
     found = [(8 * count, "index_put: offsets")]
-    if values.numel() and not values.is_contiguous():
-        found.append((values.numel() * values.element_size(), "index_put: contiguous values"))
+    found += copied([values], "index_put: contiguous values")
     found += [(8 * count, "index_put: %s" % what) for what in ("sorted", "order", "range")]
     found.append((radix_sort(count, 8, 8, bits_of(whole - 1)), "index_put: sort"))
     return found
@@ -71,9 +71,7 @@ def index_put(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -
 def embedding_before(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """Of ``embedding_dense_backward``: sorted indices and their order, made before the gradient."""
     grad, indices = args[0], args[1]
-    found: List[Scratch] = []
-    if not grad.is_contiguous():
-        found.append((grad.numel() * grad.element_size(), "embedding: contiguous gradient"))
+    found = copied([grad], "embedding: contiguous gradient")
     count = indices.numel()
     if _sorts(args):
         size = count * indices.element_size()

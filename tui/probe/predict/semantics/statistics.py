@@ -13,11 +13,13 @@ import torch
 
 from .autocast import operator
 from .base import Scratch
+from .copies import copied
 from .reductions import Machine, _ceil, scratch
 from .target import Gpu
 
 _LOW = (torch.float16, torch.bfloat16)
 _FLOAT = 4
+_COPY = "contiguous input of a normalisation"
 
 _KEPT_WIDE = """native_layer_norm native_batch_norm _native_batch_norm_legit _native_batch_norm_legit.no_stats
 _native_batch_norm_legit_functional _batch_norm_with_update _batch_norm_with_update_functional batch_norm_stats"""
@@ -38,20 +40,12 @@ def nbytes(position: int, tensor: torch.Tensor) -> Any:
 
 def copies(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """Contiguous copies of a forward's input that is not."""
-    return _contiguous(args[:1])
+    return copied(args[:1], _COPY)
 
 
 def copies_backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
     """Contiguous copies of a backward's gradient and input that are not."""
-    return _contiguous(args[:2])
-
-
-def _contiguous(tensors: Sequence[torch.Tensor]) -> List[Scratch]:
-    return [
-        (one.numel() * one.element_size(), "contiguous input of a normalisation")
-        for one in tensors
-        if not one.is_contiguous()
-    ]
+    return copied(args[:2], _COPY)
 
 
 def layer_norm_backward(gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
