@@ -187,9 +187,11 @@ def page(found: list[Found]) -> list[str]:
         f"and {unexplained} differ without an explanation. Looked at: whether the figure was known while the "
         "rules were made; the others judge them. An error within the last digit of a published figure counts as none.",
         "",
-        "Some programs were corrected after their first prediction, the rules not: what the 423M program keeps from "
-        "earlier steps, einsum as torch 2.6 has it in the 3.41B one, softmax as torch 1.10 has it in BERT, and tables "
-        "that each layer has for itself in the small decoder and in Llama-2.",
+        "After the first predictions some programs were corrected: what the 423M program keeps from earlier steps, "
+        "einsum as torch 2.6 has it in the 3.41B one, softmax as torch 1.10 has it in BERT, and tables that each layer "
+        "has for itself in the small decoder and in Llama-2. So were rules, none for one figure: a product's result "
+        "is made before the library's workspace, inference mode is traced operator by operator and keeps no casts, "
+        "and values are copied before indices are sorted.",
         "",
         "| rows | quantity | figures | exact | median error | largest error |",
         "| --- | --- | ---: | ---: | ---: | ---: |",
