@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import time
 from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterable, Iterator, List, Optional, Tuple
 
@@ -108,6 +109,18 @@ class Trace:
         self.register(tensors_of(batch), "input_batch")
 
 
+def begin(trace: Trace, index: int) -> None:
+    """The iteration of this index begins now.
+
+    A cycle of references keeps its storages until Python happens to collect it, which tracing moves about.
+    Collecting between iterations makes their peaks repeatable; inside one, Python does what it always does.
+    """
+    trace.iteration = index
+    trace.mark("collect")
+    gc.collect()
+    trace.mark("start")
+
+
 def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix: str) -> float:
     """One complete iteration with its phases marked and its storages registered; returns its loss."""
 
@@ -135,3 +148,13 @@ def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix
     trace.register_all()
     trace.mark("idle")
     return loss
+
+
+def validate(session: Session, report: Reporter, trace: Trace) -> None:
+    """One validation batch after the iterations, with its making and its validation marked."""
+    trace.iteration = None
+    trace.mark(MAKING)
+    session.placed = trace.validating
+    report.enter("validate")
+    session.plan.quality["batches"] = 1
+    session.validate()

@@ -138,17 +138,9 @@ class _Tracing:
         """Two complete iterations, then one validation batch."""
         run, report = self._trace, self.report
         for index in (peaks.FIRST, peaks.STEADY):
-            run.iteration = index
-            run.mark("collect")
-            gc.collect()
-            run.mark("start")
+            tracing.begin(run, index)
             tracing.iterate(session, report, run, index, "first." if index == peaks.FIRST else "")
-        run.iteration = None
-        run.mark(tracing.MAKING)
-        session.placed = run.validating
-        report.enter("validate")
-        session.plan.quality["batches"] = 1
-        session.validate()
+        tracing.validate(session, report, run)
 
 
 def _settled(plan: Plan, semantics: Semantics) -> Plan:

@@ -8,7 +8,6 @@ A loss that is not finite changes no memory, so nothing is said of it here.
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -79,12 +78,7 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
     if session.offload.weights != "device":
         unsharded.watch(session.model, lambda whole: trace.register(whole, "unsharded_weights"))
     for index in (peaks.FIRST, peaks.TRACKED, peaks.STEADY):
-        trace.iteration = index
-        # A cycle of references keeps its storages until Python happens to collect it, which tracing moves about.
-        # Collecting between iterations makes their peaks repeatable; inside one, Python does what it always does.
-        trace.mark("collect")
-        gc.collect()
-        trace.mark("start")
+        tracing.begin(trace, index)
         # The model is known to the tracker from the start; only one iteration runs under it.
         # On a CPU the record itself says in which operator a block was made.
         timed = session.device.kind != "cpu"
@@ -96,9 +90,4 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
             loss = tracing.iterate(session, report, trace, index, prefix)
         report(IterationDone(index, "traced", None, loss, session.micro * session.accumulate))
         report(Progress(index + 1, 4, "traced iterations"))
-    trace.iteration = None
-    trace.mark(tracing.MAKING)
-    session.placed = trace.validating
-    report.enter("validate")
-    session.plan.quality["batches"] = 1
-    session.validate()
+    tracing.validate(session, report, trace)
