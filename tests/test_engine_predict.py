@@ -177,6 +177,14 @@ async def test_a_calibration_of_the_same_gpu_takes_the_place_of_the_range(path):
     assert (other.context_low_bytes, other.context_high_bytes) == (300 * MIB, 600 * MIB)
 
 
+async def test_a_measured_workspace_of_cublas_takes_the_place_of_the_rule(path):
+    own = Calibration(made.AT, "p-1", H100, "2.13.0", 600 * MIB, cublas_bytes=32 * MIB)
+    put(path, calibration={"e-1": own})
+    world = World(path, gpu="H100 80GB HBM3")
+    await world.run()
+    assert world.asked["workspaces"] == {"cublas_bytes": 32 * MIB}
+
+
 async def test_what_cannot_be_predicted_is_told_with_code_4_and_nothing_is_saved(path):
     said = "cannot predict: aten.nonzero in model.router (workload.py:57) has a shape that depends on data"
     world = World(path, gpu="L4", failure=Failed("prediction", said))

@@ -15,6 +15,7 @@ from tui.engine.device import resolve
 from tui.engine.nvml_live import Look, Watched
 from tui.engine.outcome import Outcome
 from tui.engine.steps import probe
+from tui.engine.steps.calibrate import cublas_bytes
 from tui.errors import RunError
 from tui.probe.protocol import EnvironmentSeen, ReadingTaken
 from tui.project.load import load
@@ -144,6 +145,19 @@ async def test_a_probe_says_what_the_process_holds_beside_the_allocator_for_the_
     assert found.library_workspaces_bytes == 0
     assert found.probe in load(Path("tiny.toml")).measured.probe
     assert list(load(Path("tiny.toml")).measured.calibration) == [saved.environment]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size"),
+    [
+        ({"33554432": 2}, 32 * 2**20),
+        ({"8519680": 2, "1048576": 1}, 8519680),
+        ({"8519680": 1}, None),
+        ({}, None),
+    ],
+)
+def test_a_workspace_of_cublas_is_what_was_kept_twice(blocks, size):
+    assert cublas_bytes(blocks) == size
 
 
 async def test_a_probe_during_which_others_came_calibrates_nothing(measure):

@@ -56,6 +56,13 @@ def calibration_of(target: gpus.Gpu | None, measured: Measured) -> tuple[str, Ca
     return max(own, key=lambda item: (item[1].at, item[0]), default=None)
 
 
+def workspaces_of(target: gpus.Gpu | None, measured: Measured) -> dict[str, int]:
+    """Measured sizes of library workspaces on that GPU, for the child; empty: rules stand in for them."""
+    found = calibration_of(target, measured)
+    size = None if found is None else found[1].cublas_bytes
+    return {} if size is None else {"cublas_bytes": size}
+
+
 def process_range(found: Prediction, phase: str | None = None) -> tuple[int, int] | None:
     """What the device will charge to the process; None: not known.
 

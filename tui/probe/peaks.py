@@ -45,6 +45,7 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
         "tracking_bytes": None if compiled else by_iteration[TRACKED] - by_iteration[STEADY],
         "outside_allocator_bytes": sum(_outside_bytes(labelled, session)),
         "cycle_bytes": _freed_by_collecting(labelled),
+        "workspace_blocks": _workspaces(labelled),
         "unknown_frees": labelled.record.unknown_frees,
         "events": len(labelled.record.events),
         **growth.found(labelled),
@@ -52,6 +53,15 @@ def table(labelled: Labelled, session: Session, recorder: Recorder, marks: List[
         "gradient_receiving": sum(one.numel() for one in session.model.parameters() if one.grad is not None),
         "unknown": unknown,
     }
+
+
+def _workspaces(labelled: Labelled) -> Dict[str, int]:
+    """Blocks that libraries took and kept: {bytes of one: how many}."""
+    found: Dict[str, int] = {}
+    for one, row in zip(labelled.record.allocations, labelled.rows):
+        if row == "library_workspaces":
+            found[str(one.nbytes)] = found.get(str(one.nbytes), 0) + 1
+    return found
 
 
 def phase_name(interval: Interval) -> Optional[str]:

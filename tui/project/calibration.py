@@ -26,6 +26,8 @@ class Calibration:
     cuda: str | None = None
     library_workspaces_bytes: int | None = None
     """Row "library workspaces" at the peak: what cuBLAS and cuDNN kept inside the allocator."""
+    cublas_bytes: int | None = None
+    """One workspace of cuBLAS, of which a training step has two: its thread's and that of autograd."""
     micro_batch: int | None = None
     """Of that measurement: lazily loaded kernels depend on what ran."""
     unknown: dict[str, str] = field(default_factory=dict[str, str])

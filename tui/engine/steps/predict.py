@@ -172,7 +172,7 @@ def _asked(
         "target": target.table(),
         "allocator": options.alloc_conf or "",
         "capacity_bytes": None,
-        "workspaces": {},
+        "workspaces": predictions.workspaces_of(target.gpu, project.measured),
         "points": [dict(one) for one in points],
         "largest": None
         if limit is None
