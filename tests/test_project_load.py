@@ -86,7 +86,7 @@ SPEC_FAULTS = {
     "no idea": (
         "job = ",
         "zzz = 1\njob = ",
-        "budget.zzz is not a key here; known here: job, reserve, reserve_for",
+        "budget.zzz is not a key here; known here: job, reserve, reserve_for, reserve_parts",
     ),
     "quoted": (
         "micro = 8",

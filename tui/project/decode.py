@@ -29,7 +29,7 @@ class Rules:
     """What a part of the file adds to the type hints."""
 
     prepare: Mapping[str, Prepare] = dataclasses.field(default_factory=dict[str, Prepare])
-    """Special forms by dotted key."""
+    """Special forms by dotted key; ``key.*`` is every value of the table ``key`` with free names."""
     elsewhere: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     """Names that people write, ours and other tools', and the dotted key that each means."""
     advice: str = ""
@@ -127,7 +127,7 @@ class _Decoder:
 
     def value(self, hint: Any, value: Any, key: str) -> Any:
         if key in self.rules.prepare:
-            value = self.prepared(value, key)
+            value = self.prepared(value, key, self.rules.prepare[key])
         origin, inner = typing.get_origin(hint), typing.get_args(hint)
         if origin in (types.UnionType, typing.Union):
             return self.value(next(one for one in inner if one is not types.NoneType), value, key)
@@ -141,9 +141,9 @@ class _Decoder:
             return self.table(typing.cast(type[Any], hint), value, key)
         return self.scalar(hint, value, key)
 
-    def prepared(self, value: Any, key: str) -> Any:
+    def prepared(self, value: Any, key: str, prepare: Prepare) -> Any:
         try:
-            return self.rules.prepare[key](value)
+            return prepare(value)
         except ValueError as error:
             what, _, mend = str(error).partition("; ")
             raise ProjectError(f"{key} = {what}", where=self.place.at(key), hint=mend) from error
@@ -166,7 +166,12 @@ class _Decoder:
             name = key.rpartition(".")[2]
             self.fail(key, f"must be a table, got {shown(value)}", f"write [{key}] or {name} = {{ ... }}")
         content = typing.cast(dict[str, Any], value)
-        return {name: self.value(hint, one, join(key, quote(name))) for name, one in content.items()}
+        each = self.rules.prepare.get(f"{key}.*")
+        found: dict[str, Any] = {}
+        for name, one in content.items():
+            inner = join(key, quote(name))
+            found[name] = self.value(hint, self.prepared(one, inner, each) if each else one, inner)
+        return found
 
     def free(self, value: Any, key: str) -> Any:
         """A value of the user's own, which must be one that JSON can carry to the measuring process."""

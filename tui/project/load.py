@@ -16,6 +16,7 @@ from typing import Any
 
 from tui.errors import ProjectError
 from tui.project import marker, quality, schema
+from tui.project.check_budget import with_reserve
 from tui.project.decode import decode
 from tui.project.keys import Place, scan
 from tui.project.local import local_path, merge, refuse_in_shared
@@ -118,6 +119,8 @@ def parse(path: Path, raw: bytes) -> Project:
         hint = 'add source = "decoder", or your own "FILE.py", to [workload]'
         raise ProjectError("workload.source is missing", where=place.at("workload"), hint=hint)
     spec = decode(Spec, user, "", place, schema.SPEC_RULES)
+    budget = with_reserve(spec.budget, said="reserve" in user.get("budget", {}))
+    spec = dataclasses.replace(spec, budget=budget)
     schema.check_spec(spec, place)
     measured = decode(Measured, below, "measured", place, schema.MEASURED_RULES)
     schema.check_measured(measured, place)

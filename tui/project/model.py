@@ -125,6 +125,8 @@ class PlacementSpec:
     """Devices that divide every layer; ranks are counted without them, here and below."""
     pipeline_parallel: int = 1
     """Stages of devices that each hold a part of the layers."""
+    expert_parallel: int = 1
+    """Devices that share out the experts of every layer."""
     weights: str = "device"
     """device | host-pinned | host | disk, here and below."""
     gradients: str = "device"
@@ -155,6 +157,83 @@ class BudgetSpec:
     reserve: int = 0
     """Bytes of the budget kept free on purpose."""
     reserve_for: str = ""
+    """In words; "": the names of ``reserve_parts``, when there are any."""
+    reserve_parts: dict[str, int] = field(default_factory=dict[str, int])
+    """Bytes by what each part of the reserve is for, such as "longest batch"; they add up to ``reserve``."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpec:
+    """What makes batches on the host, where the user says it."""
+
+    workers: int | None = None
+    """Processes of the data loader; 0: batches are made in the training process; None: not said."""
+    prefetch: int = 2
+    """Batches that each worker keeps ready."""
+    pin_memory: bool = False
+    """Whether batches are copied to pinned memory before they go to the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSpec:
+    """Bytes that no formula gives and the user knows; None: not entered.
+
+    They change nothing of what is measured: no measurement becomes stale by them.
+    """
+
+    unsharded_weights: int | None = None
+    packed_metadata: int | None = None
+    master_weights: int | None = None
+    reduction_buckets: int | None = None
+    optimizer_state: int | None = None
+    buffers: int | None = None
+    input_batch: int | None = None
+    retained_activations: int | None = None
+    step_temporaries: int | None = None
+    operator_scratch: int | None = None
+    library_workspaces: int | None = None
+    rounding: int | None = None
+    cached: int | None = None
+    context: int | None = None
+    driver_reserved: int | None = None
+    other_processes: int | None = None
+    """Held by others on the device, where that is not measured."""
+    device_total: int | None = None
+    """All memory of the device, where that is not read."""
+    expert_parameters: int | None = None
+    """Elements of all experts together, which ``placement.expert_parallel`` divides."""
+    host: HostSpec = field(default_factory=HostSpec)
+
+    @property
+    def entered(self) -> dict[str, int]:
+        """Bytes by the ledger's row, of every row that was entered.
+
+        >>> LedgerSpec(cached=5, other_processes=7, device_total=9).entered
+        {'cached': 5, 'others': 7, 'device_total': 9}
+        """
+        found = {key: getattr(self, key) for key in ENTERED_ROWS}
+        found |= {"others": self.other_processes, "device_total": self.device_total}
+        return {key: size for key, size in found.items() if size is not None}
+
+
+ENTERED_ROWS = (
+    "unsharded_weights",
+    "packed_metadata",
+    "master_weights",
+    "reduction_buckets",
+    "optimizer_state",
+    "buffers",
+    "input_batch",
+    "retained_activations",
+    "step_temporaries",
+    "operator_scratch",
+    "library_workspaces",
+    "rounding",
+    "cached",
+    "context",
+    "driver_reserved",
+)
+"""Rows of the ledger that can be entered under their own names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +279,7 @@ class Spec:
     placement: PlacementSpec = field(default_factory=PlacementSpec)
     precision: PrecisionSpec = field(default_factory=PrecisionSpec)
     budget: BudgetSpec = field(default_factory=BudgetSpec)
+    ledger: LedgerSpec = field(default_factory=LedgerSpec)
     quality: QualitySpec = field(default_factory=QualitySpec)
     environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
     notes: NotesSpec = field(default_factory=NotesSpec)

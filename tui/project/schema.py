@@ -12,12 +12,13 @@ from tui import units
 from tui.errors import ProjectError
 from tui.probe.protocol import PHASES, REQUESTED_ROWS, SETTINGS
 from tui.project.aliases import ALIASES
+from tui.project.check_budget import check_budget, check_ledger
 from tui.project.check_placement import STRATEGIES, check_placement
 from tui.project.check_workload import check_workload
 from tui.project.decode import Rules, closest, hints_of, names
 from tui.project.keys import Place, join, quote
 from tui.project.measured import Measured, PhasePeak
-from tui.project.model import BudgetSpec, LengthSpec, Spec
+from tui.project.model import ENTERED_ROWS, LengthSpec, Spec
 from tui.project.prediction import PredictedPeak
 
 FAMILIES = ("decoder", "encoder", "mlp", "convnet")
@@ -58,6 +59,9 @@ AT_LEAST_ONE = (
     "placement.reduce_bucket",
     "placement.tensor_parallel",
     "placement.pipeline_parallel",
+    "placement.expert_parallel",
+    "ledger.device_total",
+    "ledger.host.prefetch",
     "precision.seeds",
     "precision.steps",
     "quality.batches",
@@ -97,7 +101,13 @@ def _elsewhere() -> dict[str, str]:
 
 
 SPEC_RULES = Rules(
-    prepare={"workload.batch.length": _length, "budget.job": _size, "budget.reserve": _size},
+    prepare={
+        "workload.batch.length": _length,
+        "budget.job": _size,
+        "budget.reserve": _size,
+        "budget.reserve_parts.*": _size,
+        **{f"ledger.{key}": _size for key in (*ENTERED_ROWS, "other_processes", "device_total")},
+    },
     elsewhere=_elsewhere(),
     say_booleans={"workload.batch.accumulate": "write 1 for no accumulation"},
 )
@@ -131,7 +141,8 @@ def check_spec(spec: Spec, place: Place) -> None:
     check_workload(spec, place, FAMILIES)
     check_placement(spec, place)
     _check_compare(spec.precision.compare, place)
-    _check_budget(spec.budget, place)
+    check_budget(spec.budget, place)
+    check_ledger(spec, place)
 
 
 def _get(spec: Spec, key: str) -> Any:
@@ -192,23 +203,6 @@ def _check_compare(compare: tuple[str, ...], place: Place) -> None:
             where=place.at("precision.compare"),
             hint='name each setting once, the reference first, such as ["fp32", "bf16-autocast"]',
         )
-
-
-def _check_budget(budget: BudgetSpec, place: Place) -> None:
-    if budget.job is not None and budget.reserve >= budget.job:
-        line = place.line("budget.job")
-        raise ProjectError(
-            f"budget.reserve ({_short(budget.reserve)}) is not smaller than budget.job "
-            f"({_short(budget.job)}{f', line {line}' if line else ''}), so nothing could fit",
-            where=place.at("budget.reserve"),
-            hint="lower it or raise the job's budget",
-        )
-
-
-def _short(size: int) -> str:
-    """``60 GiB`` where that is exact, as a person would have written it."""
-    whole, left = divmod(size, units.GIB)
-    return f"{whole:,} GiB" if whole and not left else units.size(size)
 
 
 def check_measured(measured: Measured, place: Place) -> None:

@@ -17,7 +17,7 @@ from tui.app.views.figures import scale_of
 from tui.app.views.form import FormLine, Look, lay
 from tui.budget.checked import formula_of
 from tui.project.measured import Inventory
-from tui.project.model import Spec, WorkloadSpec
+from tui.project.model import ENTERED_ROWS, Spec, WorkloadSpec
 
 OUTSIDE = (
     "workload.batch.length_of",
@@ -32,12 +32,18 @@ OUTSIDE = (
     "placement.master_weights",
     "placement.tensor_parallel",
     "placement.pipeline_parallel",
+    "placement.expert_parallel",
     "placement.weights",
     "placement.gradients",
     "placement.optimizer",
     "placement.activations",
     "precision.seeds",
     "precision.steps",
+    "budget.reserve_parts",
+    *(f"ledger.{key}" for key in (*ENTERED_ROWS, "other_processes", "device_total", "expert_parameters")),
+    "ledger.host.workers",
+    "ledger.host.prefetch",
+    "ledger.host.pin_memory",
     "environment.device",
     "environment.python",
     "environment.launch",
