@@ -48,7 +48,9 @@ def batch(n, index):
 
 def predicted(**more):
     """The ``predicted`` table of a small workload on the CPU."""
-    points = [{"micro": 4, "accumulate": more.get("accumulate", 1), "length": more.get("length")}]
+    points = [
+        {"micro": more.get("micro", 4), "accumulate": more.get("accumulate", 1), "length": more.get("length")}
+    ]
     asked = {"semantics": "cpu", "points": points}
     return run_here("predict", extra={"predict": asked}, **more).table("predicted")
 
@@ -119,3 +121,40 @@ def test_nothing_is_said_of_an_allocator_that_the_cpu_does_not_have():
     found = predicted(source="mlp")
     assert found["phases"]["backward"]["allocated_bytes"] is None
     assert "caching allocator" in found["unknown"]["allocated_bytes"]
+
+
+RECOMPUTED = """
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 64)
+        self.blocks = nn.ModuleList(nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant={reentrant}, preserve_rng_state={preserve})
+        return x.pow(2).mean()
+
+def build():
+    return Net()
+
+def batch(n):
+    return torch.randn(n, 64)
+"""
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("preserve", [True, False])
+def test_both_kinds_of_checkpointing_recompute_as_with_values(reentrant, preserve, tmp_path):
+    (tmp_path / "workload.py").write_text(RECOMPUTED.format(reentrant=reentrant, preserve=preserve))
+    kwargs = {"source": "workload.py", "folder": tmp_path, "micro": 128}
+    run_here("traced", journal=tmp_path / "real.jsonl", **kwargs)
+    predicted(journal=tmp_path / "predicted.jsonl", **kwargs)
+    real, found = (births_and_deaths(tmp_path / f"{name}.timeline.json") for name in ("real", "predicted"))
+    assert sorted(found[1][2]) == sorted(real[1][2])
+    assert found == real
