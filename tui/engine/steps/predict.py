@@ -81,16 +81,16 @@ async def predict(
     """
     refuse(project, target.kind)
     points = points_of(context, project, lengths)
-    around, origin = _context(target, project)
+    around, origin = around_of(target, project)
     limit, why = predictions.reserved_limit(project.spec, target.total_bytes, around)
     if target.kind == "cpu":
         limit, why = None, predictions.ON_CPU
     id = new_id("f")
-    asked = _asked(context, project, target, points, limit if largest else None)
+    told = asked(context, project, target, points, limit if largest else None)
     first = points[0]
     plan = common.plan(
         context, project, "predict", id=id, micro=first["micro"], accumulate=first["accumulate"],
-        length=first["length"], device="cpu", extra={"predict": asked},
+        length=first["length"], device="cpu", extra={"predict": told},
     )  # fmt: skip
     outcome = await context.measure(plan, f"prediction for {target.text}")
     if outcome.word != "done" or not outcome.predicted:
@@ -151,20 +151,21 @@ def points_of(
     ]
 
 
-def _context(target: Target, project: Project) -> tuple[tuple[int, int] | None, str]:
+def around_of(target: Target, project: Project) -> tuple[tuple[int, int] | None, str]:
+    """What a process holds beside the allocator, at least and at most, and where that comes from; None: not known."""
     if target.kind == "cpu":
         return None, ""
     return predictions.context_of(target.gpu, project.measured, project.spec.placement.ranks)
 
 
-def _asked(
+def asked(
     context: Context,
     project: Project,
     target: Target,
     points: Sequence[Mapping[str, Any]],
     limit: int | None,
 ) -> dict[str, Any]:
-    """``Plan.extra["predict"]``."""
+    """``Plan.extra["predict"]``; ``limit``: look for the largest micro-batch within it too."""
     spec, options = project.spec, context.options
     bounds = [size for size in (options.upper, spec.workload.batch.dataset) if size is not None]
     return {
