@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import importlib
 import os
 import signal
 import sys
@@ -16,8 +17,8 @@ from tui.commands.ranges import names, numbers, refuse_unsearched, settings, sev
 from tui.errors import PeakmarkError, UsageError
 
 COMMANDS = (
-    "demo", "new", "params", "verify", "predict", "ledger", "probe", "precision", "restore", "report", "run",
-    "runs", "stop", "snapshot", "calc", "doctor",
+    "demo", "new", "params", "verify", "predict", "what-if", "ledger", "probe", "precision", "restore", "report",
+    "run", "runs", "stop", "snapshot", "calc", "doctor",
 )  # fmt: skip
 
 
@@ -123,7 +124,9 @@ def _commands() -> argparse.ArgumentParser:
     text = "a small step, a checkpoint reloaded in a fresh process"
     _add(commands, "verify", _step("verify"), text, _measuring)
     text = "what an iteration will take, on a GPU that need not be here"
-    _add(commands, "predict", _predict, text, _predict_args)
+    _add(commands, "predict", _predict, text, _own_args("predict_arguments"))
+    text = "what a change of the spec would do to the ledger, side by side"
+    _add(commands, "what-if", _what_if, text, _own_args("what_if_arguments"))
     _add(commands, "ledger", _ledger, "where every byte goes, and whether it fits", _ledger_args)
     _add(commands, "probe", _step("probe"), "measure full iterations at one batch or several", _probe_args)
     _add(commands, "precision", _step("precision"), "compare precision settings", _precision_args)
@@ -133,8 +136,10 @@ def _commands() -> argparse.ArgumentParser:
     _add(commands, "run", _run, "several steps: a batch job, a CI step", _run_args)
     _add(commands, "runs", _runs, "what is running or was left running", lambda parser: None)
     _add(commands, "stop", _stop, "end a run", lambda parser: parser.add_argument("run"))
-    _add(commands, "snapshot", _snapshot, "read a torch.cuda memory snapshot", _snapshot_args)
-    _add(commands, "calc", _calc, "the calculators by themselves: params, batch", _calc_args)
+    _add(
+        commands, "snapshot", _snapshot, "read a torch.cuda memory snapshot", _own_args("snapshot_arguments")
+    )
+    _add(commands, "calc", _calc, "the calculators by themselves: params, batch", _own_args("calc_arguments"))
     _add(commands, "doctor", _doctor, "what was found here, and what to do about it", _doctor_args)
     return parser
 
@@ -197,10 +202,9 @@ def _probe_args(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _predict_args(parser: argparse.ArgumentParser) -> None:
-    from tui.commands import predict_arguments
-
-    predict_arguments.add(parser)
+def _own_args(module: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Those that ``tui.commands.MODULE`` adds."""
+    return lambda parser: importlib.import_module(f"tui.commands.{module}").add(parser)
 
 
 def _precision_args(parser: argparse.ArgumentParser) -> None:
@@ -255,18 +259,6 @@ def _new_args(parser: argparse.ArgumentParser) -> None:
         default="decoder",
         help="decoder | encoder | mlp | convnet | FILE.py[:NAME] | CONFIG.json | timm:NAME | torchvision:NAME",
     )
-
-
-def _calc_args(parser: argparse.ArgumentParser) -> None:
-    from tui.commands import calc_arguments
-
-    calc_arguments.add(parser)
-
-
-def _snapshot_args(parser: argparse.ArgumentParser) -> None:
-    from tui.commands import snapshot_arguments
-
-    snapshot_arguments.add(parser)
 
 
 def _doctor_args(parser: argparse.ArgumentParser) -> None:
@@ -334,6 +326,12 @@ def _predict(given: argparse.Namespace) -> int:
     if given.gpus or given.project is None:
         return predict.gpus(given.gpus, _output(given))
     return predict.predict(given.project, _options(given), _output(given), given.phase)
+
+
+def _what_if(given: argparse.Namespace) -> int:
+    from tui.commands.what_if import what
+
+    return what(given, _options(given), _output(given))
 
 
 def _ledger(given: argparse.Namespace) -> int:
