@@ -92,6 +92,10 @@ def _gated(act: str, batch: int, tokens: int) -> Job:
     return _kernel("gated", act=act, batch=batch, tokens=tokens, width=4096, inner=11008)
 
 
+def _lora(model: str, micro: int, length: int) -> Job:
+    return Job("lora_decoder.py", {"model": model}, micro, length=length, precision="bf16", read="first")
+
+
 FUSED = {"implementation": "fused"}
 JOBS: dict[str, Job] = {
     "cs336-medium-train-ctx128": _course(128, "train"),
@@ -142,6 +146,14 @@ JOBS: dict[str, Job] = {
     "attention-eager-b8-s8192-d16-saved": _attention(8192, 16),
     "attention-eager-b8-s4096-d64-saved": _attention(4096, 64),
     "attention-eager-b8-s8192-d128-saved": _attention(8192, 128),
+    "litgpt-lora-phi-1.5-mb1": _lora("phi-1.5", 1, 1044),
+    "litgpt-lora-phi-1.5-mb2": _lora("phi-1.5", 2, 1044),
+    "litgpt-lora-phi-1.5-mb4": _lora("phi-1.5", 4, 1044),
+    "litgpt-lora-stablelm-alpha-3b-mb1": _lora("stablelm-alpha-3b", 1, 1034),
+    "litgpt-lora-stablelm-alpha-3b-mb4": _lora("stablelm-alpha-3b", 4, 1034),
+    "litgpt-lora-llama-2-7b-mb1": _lora("llama-2-7b", 1, 1304),
+    "litgpt-lora-llama-2-7b-mb2": _lora("llama-2-7b", 2, 1304),
+    "litgpt-lora-llama-2-13b-mb1": _lora("llama-2-13b", 1, 1304),
     "accelerate-bert-base-cased-load": Job(
         "bert_large.py", {"size": "base-cased", "load_only": True}, read="built"
     ),

@@ -21,13 +21,15 @@ class Losses(nn.Module):
 
 
 class Head(nn.Module):
-    """A head without bias and its cross-entropy."""
+    """A head without bias and its cross-entropy; the head of the side it is compared with is made, and idle, too."""
 
     def __init__(self, cfg):
         super().__init__()
         self.x = nn.Parameter(torch.empty(cfg["rows"], cfg["width"], dtype=torch.bfloat16))
         self.register_buffer("target", torch.zeros(cfg["rows"], dtype=torch.int64))
-        self.head = nn.Linear(cfg["width"], cfg["vocab"], bias=False, dtype=torch.bfloat16)
+        self.head, self.idle = (
+            nn.Linear(cfg["width"], cfg["vocab"], bias=False, dtype=torch.bfloat16) for _ in range(2)
+        )
 
     def forward(self):
         F.cross_entropy(self.head(self.x), self.target).backward()
