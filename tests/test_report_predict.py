@@ -151,7 +151,8 @@ def test_a_ledger_shows_the_prediction_beside_the_measurement_and_names_causes()
     assert rows["cached"][22:59].split() == ["-", "0.019", "0.116", "+0.098*"]
     assert rows["context, kernels, NCCL"][22:59].split() == ["-", "0.50-0.61", "0.586", "within"]
     said = " ".join(" ".join(text).split())
-    assert "* cached, allocator-reserved: history of the cache" in said
+    assert "* cached, allocator-reserved, process: history of the cache: +100.0 MiB of" in said
+    assert "|m - p| adds up to 0.098 GiB in 1 of 16 rows, none of it unexplained" in said
     assert f"predicted {ID}, NVIDIA H100 80GB HBM3" in said
 
 

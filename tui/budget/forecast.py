@@ -1,4 +1,4 @@
-"""The predicted column of a ledger, and why a measured row differs from it.
+"""The predicted column of a ledger, and from when on a measured row needs a cause for being otherwise.
 
 Sizes are bytes.  A column entry that is a range has no single figure: it is named, never its middle.
 """
@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tui import units
-from tui.budget.prediction import ON_CPU, RESERVED_BAND, process_range
+from tui.budget.prediction import ON_CPU, process_range
 from tui.probe.protocol import REQUESTED_ROWS
-from tui.project.measured import Environment
 from tui.project.prediction import PredictedPeak, Prediction
 
 LEAST_BYTES = 2**20
@@ -23,7 +22,6 @@ UNEXPLAINED = "UNEXPLAINED"
 NOT_PREDICTED = "not predicted"
 OUTSIDE = "not part of a prediction: it is of this machine"
 _AROUND = ("others", "driver_reserved", "device_used", "device_total", "host_total", "free")
-_HISTORY = ("cached", "allocator_reserved", "process")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,37 +118,3 @@ def needs_cause(difference: int | None, predicted: int | None) -> bool:
     if difference is None or predicted is None:
         return False
     return abs(difference) > max(LEAST_BYTES, round(LEAST_SHARE * predicted))
-
-
-def cause(key: str, difference: int, column: Forecast, place: Environment | None) -> str:
-    """What makes a row differ, in a few words; ``UNEXPLAINED`` where nothing that is known does.
-
-    Args:
-        key: of the row.
-        difference: measured less predicted.
-        column: the predicted column.
-        place: what was measured in.
-    """
-    found = column.prediction
-    if found is None:
-        return UNEXPLAINED
-    reserved = column.bytes.get("allocator_reserved", 0)
-    if key in _HISTORY and abs(difference) <= max(SEGMENTS_BYTES, round(RESERVED_BAND * reserved)):
-        return "history of the cache"
-    if (said := _declared(key, difference, found)) is not None:
-        return said
-    if place is not None and found.torch and place.torch.split("+")[0] != found.torch.split("+")[0]:
-        return f"predicted with torch {found.torch}, measured with {place.torch}"
-    if found.approximate:
-        return f"approximate: {found.approximate[0]}"
-    return UNEXPLAINED
-
-
-def _declared(key: str, difference: int, found: Prediction) -> str | None:
-    """The declared range, such as cuDNN's workspaces, within which the difference lies."""
-    if key not in ("operator_scratch", "library_workspaces", "unattributed"):
-        return None
-    for name, limits in found.ranges.items():
-        if len(limits) == 2 and 0 <= difference <= limits[1]:
-            return f"{name.replace('_', ' ')}, declared as {units.span(limits[0], limits[1])} GiB"
-    return None

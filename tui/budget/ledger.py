@@ -12,19 +12,30 @@ from tui.budget import prediction as predictions
 from tui.budget.checks import SumCheck, sum_checks
 from tui.budget.choose import ledger_probe
 from tui.budget.declared import Declared, Situation, declared, situation
-from tui.budget.forecast import NOT_PREDICTED, Forecast, cause, forecast, needs_cause, of_bytes
+from tui.budget.forecast import NOT_PREDICTED, Forecast, forecast, of_bytes
 from tui.budget.readings import Seen, seen_at
+from tui.budget.reconcile import Reconciled, reconcile
+from tui.budget.reconcile_evidence import Case
 from tui.budget.rows import Row, RowName, row_names
 from tui.budget.verdict import Verdict, after, verdict, worst_phase
 from tui.project.measured import Environment, Measured, PhasePeak, Probe
 from tui.project.model import Spec
 from tui.project.prediction import Prediction
+from tui.project.timeline import Timeline
 
-__all__ = ["NOT_DECLARED", "NOT_MEASURED", "NOT_PREDICTED", "Ledger", "ledger", "probe_verdict"]
+__all__ = ["NOT_DECLARED", "NOT_MEASURED", "NOT_PREDICTED", "Ledger", "Timelines", "ledger", "probe_verdict"]
 
 NOT_MEASURED = "not measured: peakmark probe"
 NOT_DECLARED = "no formula gives it"
 UNREAD = "process was not read"
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """The storages of the measured and of the predicted iteration; None: not read, or not kept."""
+
+    measured: Timeline | None = None
+    predicted: Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class Ledger:
     prediction_id: str | None = None
     """Whose figures the predicted column has; without a measurement the whole ledger is of it."""
     prediction: Prediction | None = None
+    reconciled: Reconciled | None = None
+    """What the differences of predicted and measured come to; None: one of the two is not there."""
 
     @property
     def phases(self) -> Mapping[str, PhasePeak]:
@@ -70,6 +83,7 @@ def ledger(
     phase: str | None = None,
     *,
     predicted: Mapping[str, int] | None = None,
+    timelines: Timelines | None = None,
 ) -> Ledger:
     """The ledger of one probe in one phase, beside the prediction of the same; without any probe that of a prediction.
 
@@ -79,6 +93,7 @@ def ledger(
         probe_id: None: the one that ``ledger_probe`` chooses; without any, the spec's prediction, else declared rows.
         phase: None: the worst one.
         predicted: bytes by row key, instead of those of the prediction that the project has.
+        timelines: evidence of what ran, for the causes of differences.
 
     Raises:
         KeyError: the probe or the phase does not exist.
@@ -98,7 +113,10 @@ def ledger(
     formulas = declared(spec, measured.inventory, at)
     place = measured.environment.get(probe.environment) if probe else None
     column = forecast(id, found, phase) if found is not None and predicted is None else of_bytes(predicted)
-    rows = tuple(_row(name, formulas, column, seen, spec, place) for name in row_names(at.device))
+    made = [_row(name, formulas, column, seen, spec) for name in row_names(at.device)]
+    kept = timelines or Timelines()
+    case = Case(at.device, phase, column.prediction, probe, place, kept.measured, kept.predicted)
+    rows, reconciled = reconcile(made, case)
     checks = sum_checks(at.device, probe.phases[phase], seen) if probe and phase in probe.phases else ()
     by_prediction = predictions.prediction_verdict(spec, found) if probe is None and found else None
     return Ledger(
@@ -112,6 +130,7 @@ def ledger(
         environment=place,
         prediction_id=id or None,
         prediction=found,
+        reconciled=reconciled,
     )
 
 
@@ -143,11 +162,13 @@ def _row(
     column: Forecast,
     seen: Seen,
     spec: Spec,
-    place: Environment | None,
 ) -> Row:
     formula = formulas.get(name.key, Declared(None, unknown=NOT_DECLARED))
     if name.key == "reserve":
         formula = Declared(spec.budget.reserve, spec.budget.reserve_for or "entered")
+    entered = spec.ledger.entered.get(name.key)
+    if formula.bytes is None and entered is not None:
+        formula = Declared(entered, "entered")
     told = column.bytes.get(name.key)
     found = seen.bytes.get(name.key)
     reasons = {
@@ -155,8 +176,6 @@ def _row(
         "predicted": "" if told is not None else column.reason(name.key),
         "measured": "" if found is not None else seen.reason(name.key),
     }
-    difference = None if found is None or told is None else found - told
-    why = cause(name.key, difference, column, place) if needs_cause(difference, told) and difference else ""
     return Row(
         key=name.key,
         label=f"= {name.label}" if name.kind == "sum" else name.label,
@@ -170,7 +189,7 @@ def _row(
         other_name=name.other_name,
         reasons={key: reason for key, reason in reasons.items() if reason},
         predicted_range=column.ranges.get(name.key),
-        cause=why,
+        entered=entered is not None,
     )
 
 

@@ -43,7 +43,13 @@ class Row:
     predicted_range: tuple[int, int] | None = None
     """At least and at most, where ``predicted`` is no single figure."""
     cause: str = ""
-    """What makes ``measured`` differ from ``predicted`` by more than max(1 MiB, 1 %); "": it does not."""
+    """What makes ``measured`` differ from ``predicted`` by more than max(1 MiB, 1 %); "": it does not.
+
+    One word of ``reconcile_causes.CAUSES``."""
+    evidence: str = ""
+    """What shows ``cause``; "": nothing does, or there is none."""
+    entered: bool = False
+    """Whether ``declared`` was entered by the user, and is no formula's."""
 
     @property
     def unknown(self) -> str:

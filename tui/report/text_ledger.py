@@ -135,7 +135,7 @@ def _notes(
         lines += hanging(f"exactly 0: {', '.join(folded)}", width)
     if found.phases:
         lines += hanging(_vocabulary(found, predicted), width)
-    lines += predicted_notes(found, width)
+    lines += predicted_notes(found, unit, width)
     for label, reason in _reasons(found):
         lines += hanging(f"n/a {label}: {reason}", width)
     unnamed = found.probe.unknown.get("unattributed") if found.probe else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tui.budget.forecast import OUTSIDE, UNEXPLAINED
+from tui.budget.forecast import OUTSIDE
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row
 from tui.probe.protocol import PHASES
@@ -54,16 +54,40 @@ def difference_cell(row: Row, unit: Unit) -> str:
     return unit.signed(row.difference) + (MARK if row.cause else "")
 
 
-def predicted_notes(found: Ledger, width: int) -> list[str]:
+def cause_text(row: Row) -> str:
+    """The cause of a row's difference with its evidence; "": it needs none."""
+    return f"{row.cause}: {row.evidence}" if row.evidence else row.cause
+
+
+def reconciled_lines(found: Ledger, unit: Unit, width: int) -> list[str]:
+    """What all differences come to, what of that is unexplained, and the share that no label explains."""
+    told = found.reconciled
+    if told is None or found.probe is None:
+        return []
+    if not told.differing:
+        sums = f"all {told.compared} rows with both figures are equal to the byte"
+    else:
+        sums = (
+            f"|m - p| adds up to {unit.text(told.absolute_bytes)} in {told.differing} of {told.compared} rows"
+        )
+        left = told.unexplained_bytes
+        sums += f", {unit.text(left)} of it unexplained" if left else ", none of it unexplained"
+    share = f"unattributed {told.unattributed_ratio * 100:.1f} % of requested"
+    lines = hanging(f"{sums}; {share}", width)
+    names = {row.key: _label(row) for row in found.rows}
+    for key, cause in told.minor.items():
+        lines += hanging(f"{names[key]}: {cause.text}", width)
+    return lines
+
+
+def predicted_notes(found: Ledger, unit: Unit, width: int) -> list[str]:
     """Causes of differences, ranges with where they come from, and what is not predicted."""
     lines: list[str] = []
-    for text, rows in _grouped(found, lambda row: row.cause).items():
+    for text, rows in _grouped(found, cause_text).items():
         lines += hanging(f"{MARK} {', '.join(rows)}: {text}", width)
     if found.prediction is None:
         return lines
-    outside = [_label(row) for row in found.rows if row.within is False]
-    if outside:
-        lines += hanging(f"{MARK} {', '.join(outside)}: {UNEXPLAINED}, outside the range", width)
+    lines += reconciled_lines(found, unit, width)
     for text, rows in _grouped(found, _reason).items():
         lines += hanging(f"predicted {', '.join(rows)}: {text}", width)
     return lines
