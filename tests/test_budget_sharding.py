@@ -149,7 +149,7 @@ def test_weights_gathered_in_bf16_take_half_and_their_gradients_what_reduces_the
 
 def test_a_count_of_another_placement_declares_no_padding():
     found = rows(COUNTED, ranks=4, strategy="fsdp2")
-    assert found["weights"].text == "124,439,808 x 4 B / 4"
+    assert found["weights"].text == "124,439,808 x 4 B / 4 ranks"
     assert found["unsharded_weights"].bytes is None
 
 
@@ -162,7 +162,7 @@ def test_zero_keeps_fp32_weights_and_state_where_the_library_says_so():
         "master_weights": 4 * shard,
         "optimizer_state": 8 * shard,
     }
-    assert found["master_weights"].text == "124,439,808 x 4 B / 8"
+    assert found["master_weights"].text == "124,439,808 x 4 B / 8 ranks"
     assert found["reduction_buckets"].text == "1,000 x 2 B are reduced at once"
     assert rows(precision="bf16", ranks=8, strategy="zero2")["master_weights"].bytes == 0
 

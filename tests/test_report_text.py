@@ -180,7 +180,7 @@ not measured: declared rows alone
 GiB                     declared  measured     m - d  formula / other name
 weights                  330 KiB       n/a            84,488 x 4 B
 unsharded weights              0       n/a            1 rank
-packed metadata                -       n/a
+packed metadata                0       n/a            nothing is packed
 master weights                 0       n/a            weights are their own
 gradients                330 KiB       n/a            84,488 x 4 B
 reduction buckets              0       n/a            1 rank

@@ -59,7 +59,7 @@ def test_e01_the_ledger_declares_the_same_lines():
     spec = replace(CUDA_SPEC, placement=placed, precision=PrecisionSpec(use="bf16"))
     rows = declared(spec, inventory, situation(spec, "cuda"))
     assert sum(rows[key].bytes for key in STATES) == 3_750_000_000
-    assert rows["gradients"].text == "1,000,000,000 x 2 B / 8"
+    assert rows["gradients"].text == "1,000,000,000 x 2 B / 8 ranks"
 
 
 LAYER = 206_000_000

@@ -47,7 +47,7 @@ def divided(
         return Line(None, unknown=f"{size:,} B over {ranks} ranks: padding goes by tensor shape")
     for divisor, what in ((placement.tensor_parallel, "tensor"), (placement.pipeline_parallel, "pipeline")):
         text += f" / {divisor} ({what} parallel, declared)" if divisor > 1 else ""
-    text += f" / {ranks}" if mine else ""
+    text += f" / {ranks} ranks" if mine else ""
     size = sharding.divided(
         size, placement.tensor_parallel, placement.pipeline_parallel, ranks if mine else 1
     )

@@ -13,6 +13,9 @@ from . import experts, ranks
 from .faults import TaskError, one_line
 from .identity import Held, Holdings, holdings, nbytes
 
+MOST_SHAPES = 400
+"""Different shapes of tensors that are listed."""
+
 
 def take(
     model: torch.nn.Module,
@@ -47,6 +50,8 @@ def take(
         **ranks.gathered(model, placement or {}, unknown),
         "active_parameters": experts.active(found, routed, unknown),
         "dtypes": _dtypes(parameters),
+        "shapes": _shapes(parameters, unknown),
+        "unpacked": _unpacked(found),
         "groups": grouped(model, found, groups or {}),
         "shared": [" = ".join(reversed(one.names)) for one in parameters if len(one.names) > 1],
         "modules": len(found.modules),
@@ -154,6 +159,33 @@ def _dtypes(parameters: List[Held]) -> Dict[str, int]:
     for one in parameters:
         found[one.dtype] = found.get(one.dtype, 0) + one.elements
     return found
+
+
+def _shapes(parameters: List[Held], unknown: Dict[str, str]) -> Dict[str, int]:
+    """Tensors by logical shape, dtype and whether they are trained: ``{"768x3072 float32": 12}``; packed ones apart."""
+    found: Dict[str, int] = {}
+    for one in parameters:
+        if not one.packed:
+            shape = "x".join(str(size) for size in one.shape) or "scalar"
+            key = "%s %s%s" % (shape, one.dtype, "" if one.trainable else " frozen")
+            found[key] = found.get(key, 0) + 1
+    if len(found) <= MOST_SHAPES:
+        return found
+    unknown["shapes"] = "there are %d different shapes of tensors, more than are listed" % len(found)
+    return {}
+
+
+def _unpacked(found: Holdings) -> Dict[str, int]:
+    """Elements that are not packed in a model with packed weights, by their kind: ``{"LayerNorm.weight": 768}``."""
+    if not any(one.packed for one in found.parameters):
+        return {}
+    classes = {path: type(module).__name__ for path, module in found.modules}
+    sizes: Dict[str, int] = {}
+    for one in found.parameters:
+        if not one.packed:
+            key = "%s.%s" % (classes.get(one.path, "module"), one.name.rpartition(".")[2])
+            sizes[key] = sizes.get(key, 0) + one.elements
+    return sizes
 
 
 def _state(parameters: List[Held]) -> str:

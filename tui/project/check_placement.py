@@ -36,6 +36,13 @@ def check_placement(spec: Spec, place: Place) -> None:
             where=place.at(f"placement.{option}"),
             hint=f'delete the line, or set strategy = "{strategies[0]}"',
         )
+    if placement.ranks % placement.expert_parallel:
+        raise ProjectError(
+            f"placement.expert_parallel ({placement.expert_parallel}) does not divide placement.ranks "
+            f"({placement.ranks}): experts are shared out over groups of the ranks",
+            where=place.at("placement.expert_parallel"),
+            hint="write a divisor of the ranks, or 1",
+        )
     if placement.master_weights and spec.precision.use not in HALF:
         raise ProjectError(
             "placement.master_weights keeps fp32 copies of weights in bf16 or fp16, precision.use is "

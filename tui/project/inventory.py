@@ -64,6 +64,10 @@ class Inventory:
     packed_payload_bytes: int | None = None
     packed_metadata_bytes: int | None = None
     """Scales, zero points, code books."""
+    shapes: dict[str, int] = field(default_factory=dict[str, int])
+    """Tensors by shape and dtype, such as {"768x3072 float32": 12, "10 float32 frozen": 1}; packed ones apart."""
+    unpacked: dict[str, int] = field(default_factory=dict[str, int])
+    """Of a model with packed weights: elements that are not packed, such as {"LayerNorm.weight": 768}."""
     difference: str = ""
     """What explains the difference to the formula, as far as the tree allows."""
     model: str = ""

@@ -126,7 +126,7 @@ class PlacementSpec:
     pipeline_parallel: int = 1
     """Stages of devices that each hold a part of the layers."""
     expert_parallel: int = 1
-    """Devices that share out the experts of every layer."""
+    """Of the ranks, how many share out the experts of every layer."""
     weights: str = "device"
     """device | host-pinned | host | disk, here and below."""
     gradients: str = "device"
