@@ -2,7 +2,8 @@
 
 Parts: a, recorded traces through the allocator's simulator; b, fake against real on the CPU; c, published figures of
 real CUDA devices; d, speed; e, reported cases.  ``--only a,c`` makes some of them again and keeps the others as they
-are in the page; ``--print`` writes nothing.  The environment variable PEAKMARK_TRACES names the traces' folder.
+are in the page; ``--print`` writes nothing.  A part that takes longer than ``--limit`` seconds is stopped, and the
+page says so.  The page is written after every part.  The environment variable PEAKMARK_TRACES names the traces' folder.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import argparse
 import os
 import platform
 import re
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -47,6 +49,38 @@ def kept() -> dict[str, str]:
     return dict(found)
 
 
+class Late(BaseException):
+    """A part took longer than it may; no part may take it for an error of its own."""
+
+
+def made(letter: str, limit: int) -> str:
+    """The text of a part, or that it did not finish within ``limit`` seconds."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Late
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(limit)
+    try:
+        return "\n".join(PARTS[letter]())
+    except Late:
+        return f"## Part {letter}\n\nNot made: it did not finish within {limit} s; `--only {letter}` makes it alone.\n"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def write(texts: dict[str, str]) -> None:
+    """Write the page of these parts."""
+    head = HEAD.format(
+        torch=torch.__version__,
+        machine=f"{platform.system()} {platform.machine()}",
+        cores=os.cpu_count(),
+    )
+    body = "\n".join(f"<!-- part {one} -->\n{texts[one].strip()}\n" for one in PARTS if one in texts)
+    PAGE.write_text(f"{head}\n{body}")
+
+
 def main() -> int:
     """Make the parts that are asked for and write the page."""
     parser = argparse.ArgumentParser(
@@ -54,26 +88,21 @@ def main() -> int:
     )
     parser.add_argument("--only", default=",".join(PARTS), help="parts, such as a,c")
     parser.add_argument("--print", action="store_true", help="write nothing")
+    parser.add_argument("--limit", type=int, default=1800, metavar="SECONDS", help="of one part (1800)")
     given = parser.parse_args()
     asked = [one.strip() for one in given.only.split(",")]
     unknown = [one for one in asked if one not in PARTS]
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    if given.limit < 1:
+        parser.error("--limit is at least 1 s")
     warnings.simplefilter("ignore")
-    made: dict[str, str] = {}
     for letter in asked:
-        made[letter] = "\n".join(PARTS[letter]())
+        text = made(letter, given.limit)
         if given.print:
-            print(made[letter])
-    if not given.print:
-        texts = {**kept(), **made}
-        head = HEAD.format(
-            torch=torch.__version__,
-            machine=f"{platform.system()} {platform.machine()}",
-            cores=os.cpu_count(),
-        )
-        body = "\n".join(f"<!-- part {one} -->\n{texts[one].strip()}\n" for one in PARTS if one in texts)
-        PAGE.write_text(f"{head}\n{body}")
+            print(text)
+        else:
+            write({**kept(), letter: text})
     return 0
 
 

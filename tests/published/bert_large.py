@@ -15,7 +15,7 @@ SIZES = {"large": (30522, 1024, 16, 24), "base-cased": (28996, 768, 12, 12)}
 
 
 class Softmax(torch.autograd.Function):
-    """As torch 1.10 had it, which keeps the input for the backward too; later ones keep only its dtype."""
+    """As torch to 1.10 had it, which keeps the input for the backward too; later ones keep only its dtype."""
 
     @staticmethod
     def forward(ctx, x):
@@ -65,7 +65,8 @@ class Layer(nn.Module):
     def forward(self, x, mask):
         mixed = self.attention(x, mask)
         between = self.norm1(self.dropout(self.mixed(mixed)) + x)
-        grown = F.gelu(self.inner(between))
+        grown = self.inner(between)
+        grown = F.gelu(grown.float())  # autocast of torch to 1.9 has GELU among what it makes fp32
         return self.norm2(self.dropout(self.outer(grown)) + between)
 
 
