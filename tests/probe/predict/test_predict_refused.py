@@ -27,10 +27,10 @@ def batch(n):
 """
 
 
-def net(folder, forward="        pass", init="", **more):
+def net(folder, forward="        pass", init="", semantics="cpu", micro=4, **more):
     """The ``predicted`` table of a net with these lines in it."""
     (folder / "workload.py").write_text(HEAD.format(forward=forward, init=init))
-    asked = {"semantics": "cpu", "points": [{"micro": 4, "accumulate": 1, "length": None}]}
+    asked = {"semantics": semantics, "points": [{"micro": micro, "accumulate": 1, "length": None}]}
     events = run_here("predict", source="workload.py", folder=folder, extra={"predict": asked}, **more)
     return events.table("predicted")
 
@@ -145,3 +145,80 @@ def test_inference_mode_keeps_no_casts_of_weights_and_leaves_the_cache_as_it_was
     )
     net(tmp_path, forward=lines.format("inference_mode", False))
     net(tmp_path, forward=lines.format("no_grad", True))
+
+
+@pytest.mark.parametrize("semantics", ["cpu", "cuda"])
+def test_an_answer_is_told_whatever_is_predicted_for(tmp_path, semantics):
+    found = net(tmp_path, forward="        if bool(x.sum() > 3):\n            x = x * 2", semantics=semantics)
+    assert found["items_answered"] == [{"answer": "True", "where": "workload.py:12 in forward", "count": 3}]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "torch.isnan(x).any()",
+        "torch.isnan(x.sum())",
+        "torch.isinf(x).any()",
+        "not torch.isfinite(x).all()",
+        "(torch.isnan(x) | torch.isinf(x)).any()",
+        "torch.isnan(x).any() or torch.isinf(x).any()",
+        "not (~torch.isnan(x)).all()",
+    ],
+)
+def test_nothing_is_taken_for_not_finite(tmp_path, condition):
+    found = net(tmp_path, forward=f"        if {condition}:\n            raise ValueError('not finite')")
+    assert found["phases"]["backward"]["requested_bytes"] > 0
+
+
+def test_what_a_program_raises_after_an_answer_is_no_fault_of_it(tmp_path):
+    error = refusal(
+        tmp_path, forward="        if (x.sum() > 3).item():\n            raise ValueError('too large')"
+    )
+    assert error.kind == "prediction"
+    assert error.sentence == (
+        "cannot predict: the program raises ValueError: too large; it asked for a value at workload.py:12 in "
+        "forward, where there is none, and was told True"
+    )
+
+
+def test_a_tensor_in_a_formatted_text_is_answered_and_told(tmp_path):
+    found = net(tmp_path, forward="        f'{x.mean():.3f} {x}'")
+    assert found["items_answered"] == [{"answer": "1.0", "where": "workload.py:12 in forward", "count": 3}]
+
+
+def test_an_optimizer_that_decides_by_values_is_refused(tmp_path):
+    (tmp_path / "workload.py").write_text(
+        HEAD.format(forward="        pass", init="")
+        + "\ndef optimizer(model):\n    return torch.optim.LBFGS(model.parameters())\n\ndef step(run):\n    pass\n"
+    )
+    asked = {"semantics": "cpu", "points": [{"micro": 4, "accumulate": 1, "length": None}]}
+    with pytest.raises(TaskError, match="LBFGS goes on or stops by the values"):
+        run_here("predict", source="workload.py", folder=tmp_path, extra={"predict": asked})
+
+
+def test_a_compiled_function_in_the_model_is_refused(tmp_path):
+    error = refusal(
+        tmp_path,
+        init="        Net.twice = staticmethod(torch.compile(lambda x: x * 2))\n",
+        forward="        x = self.twice(x)",
+    )
+    assert error.kind == "prediction"
+    assert "calls what torch.compile has compiled" in error.sentence
+
+
+def test_a_module_on_several_gpus_of_one_process_is_refused(tmp_path):
+    init = "        self.spread = nn.DataParallel(nn.Linear(8, 8))\n"
+    error = refusal(tmp_path, init=init, forward="        x = self.spread(x)", semantics="cuda")
+    assert "nn.DataParallel at spread" in error.sentence
+
+
+def test_a_batch_that_the_host_cannot_hold_is_no_verdict_on_the_gpu(tmp_path):
+    with pytest.raises(TaskError, match="not the memory to make a batch on the host") as caught:
+        net(tmp_path, micro=10**12)
+    assert caught.value.kind == "prediction"
+
+
+def test_a_recurrent_layer_on_the_cpu_is_approximate(tmp_path):
+    init = "        self.rnn = nn.LSTM(8, 8)\n"
+    found = net(tmp_path, init=init, forward="        x = self.rnn(x[None])[0][0]")
+    assert [one for one in found["approximate"] if "oneDNN" in one]

@@ -12,6 +12,7 @@ from typing import Any, Iterator
 
 import torch
 
+from .fake import is_fake
 from .recorder import Recorder
 
 
@@ -32,6 +33,8 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
 
     with contextlib.ExitStack() as stack:
         stack.callback(_composites(recorder, stands_for)._destroy)
+        stack.enter_context(_nothing_compiled())
+        stack.enter_context(_replaced(torch.Tensor, "__format__", _formatted))
         stack.enter_context(_replaced(torch.UntypedStorage, "resize_", resize_))
         inference = _Inference()
         for owner, name, value in (
@@ -44,6 +47,22 @@ def patched(recorder: Recorder, stands_for: str) -> Iterator[None]:
             stack.enter_context(_replaced(torch, "get_rng_state", get_rng_state))
             stack.enter_context(_replaced(torch.random, "get_rng_state", get_rng_state))
         yield
+
+
+def _nothing_compiled() -> Any:
+    """A context in which a compiled function raises as it is called, where torch can (from 2.6 on)."""
+    stance = getattr(torch.compiler, "set_stance", None)
+    return contextlib.nullcontext() if stance is None else stance("fail_on_recompile")
+
+
+_FORMAT = torch.Tensor.__format__
+
+
+def _formatted(self: torch.Tensor, spec: str) -> str:
+    """``Tensor.__format__``, which asks only plain tensors for their value."""
+    if self.dim() == 0 and is_fake(self):
+        return self.item().__format__(spec)
+    return _FORMAT(self, spec)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from .recorder import Recorder
 from .semantics import Target
 
 DEFAULT_CAPABILITY = (8, 0)
+DEFAULT_PROCESSORS = 108
+DEFAULT_TOTAL = 80 * 2**30
 
 
 _SILENT = """
@@ -74,8 +76,8 @@ def _cuda(recorder: Recorder, target: Optional[Target]) -> Dict[str, Any]:
         name=name,
         major=capability[0],
         minor=capability[1],
-        total_memory=total,
-        multi_processor_count=(target.sm_count if target else None) or 0,
+        total_memory=total or DEFAULT_TOTAL,
+        multi_processor_count=(target.sm_count if target else None) or DEFAULT_PROCESSORS,
     )
     answers: Dict[str, Any] = {
         "is_available": lambda: True,

@@ -48,7 +48,7 @@ class FakeDevice(Device):
 
     def on_host(self) -> ContextManager[Any]:
         """A context without the modes of the trace."""
-        return _disable_current_modes()
+        return self._recorder.paused()
 
     def build(self, make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
         """The model on fakes; where its making asks for values, it is built for real and its values dropped.
@@ -94,11 +94,24 @@ class FakeDevice(Device):
                 for held in tables:
                     for name, value in list(held.items()):
                         if isinstance(value, torch.Tensor) and not is_fake(value):
-                            held[name] = self._mode.from_tensor(value, static_shapes=True)
+                            held[name] = self._without_value(value)
         if self.stands_for == "cpu":
             for tensor in [*model.parameters(), *model.buffers()]:
                 self._recorder.take(tensor, None, "build")
         return model
+
+    def _without_value(self, real: torch.Tensor) -> torch.Tensor:
+        if getattr(real, "_post_accumulate_grad_hooks", None) or real._backward_hooks:
+            raise TaskError(
+                "prediction",
+                "cannot predict: build() needs values and registers hooks on parameters, which may hold what was built",
+                hint="register them in optimizer(model), or let build() make its layers without reading values",
+            )
+        made = self._mode.from_tensor(real, static_shapes=True)
+        for name, value in vars(real).items():
+            if not name.startswith("_"):
+                setattr(made, name, value)
+        return made
 
     def place(
         self, model: torch.nn.Module, shard: Optional[Callable[..., torch.nn.Module]] = None

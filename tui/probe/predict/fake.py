@@ -7,7 +7,7 @@ dtype and a storage with a size, and no bytes.
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator
+from typing import Any, Callable, Dict, Iterator
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -26,24 +26,40 @@ class FakeMode(FakeTensorMode):
 
 
 @contextlib.contextmanager
-def convertible(mode: FakeMode) -> Iterator[None]:
-    """A context in which ``Module.to`` and its kin work on fakes of ``mode``.
+def convertible() -> Iterator[None]:
+    """A context in which ``Module.to`` and its kin work on fakes as they do on tensors with values.
 
-    They swap tensors, which torch refuses where a weak reference to one exists; the mode's own memo holds such.
+    For fakes torch swaps whole tensors, which loses hooks and attributes and is refused where a weak reference exists.
+    With values it gives the parameter another storage and lets it be the same parameter.
     """
-    swap = torch.utils.swap_tensors
-
-    def forgetful(one: torch.Tensor, other: torch.Tensor) -> None:
-        memo = mode.fake_tensor_converter.meta_converter
-        memo.tensor_memo.clear()
-        memo.describer.lookup_tensor.clear()
-        swap(one, other)
-
-    torch.utils.swap_tensors = forgetful
+    apply = torch.nn.Module._apply
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]
     try:
         yield
     finally:
-        torch.utils.swap_tensors = swap
+        torch.nn.Module._apply = apply  # type: ignore[method-assign]
+
+
+def _apply(self: torch.nn.Module, fn: Callable[[Any], Any], recurse: bool = True) -> torch.nn.Module:
+    """``torch.nn.Module._apply``, with its order: children, then parameters with their gradients, then buffers."""
+    if recurse:
+        for child in self.children():
+            child._apply(fn)
+    for parameter in self._parameters.values():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            applied = fn(parameter)
+            if applied is not parameter:
+                parameter.data = applied
+            if parameter.grad is not None:
+                gradient = fn(parameter.grad)
+                if gradient is not parameter.grad:
+                    parameter.grad.data = gradient
+    for name, buffer in self._buffers.items():
+        if buffer is not None:
+            self._buffers[name] = fn(buffer)
+    return self
 
 
 def is_fake(tensor: Any) -> bool:

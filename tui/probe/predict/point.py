@@ -72,6 +72,7 @@ def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
     except Exception as error:
         failed_op, failed_in = traced.recorder.failed_op, traced.recorder.failed_in
         refused = refuse.refusal(error, failed_op, failed_in, refuse.roots(plan))
+        refused = refused or refuse.after_answers(error, traced.items.table(), refuse.roots(plan))
         if refused is None:
             raise
         raise refused from error
@@ -103,7 +104,7 @@ class _Tracing:
             modes.enter_context(self._mode)
             modes.enter_context(self.items)
             modes.enter_context(self.recorder)
-            modes.enter_context(convertible(self._mode))
+            modes.enter_context(convertible())
             modes.enter_context(compatible.patched(self.recorder, self._kind))
             self.recorder.observe_in_place()
             modes.enter_context(self._group)
@@ -130,6 +131,7 @@ class _Tracing:
         session = run.session = Session(self.plan, self.report, run.mark, device)
         compatible.scaler(session.setting.scaler)
         compatible.after_build()
+        refuse.built(session)
         self.recorder.know(session.model)
         run.register_all()
         return session

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Set, Tuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import _pop_mode_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..allocations import Record, Row
@@ -99,7 +100,7 @@ class Recorder(Tracker):
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """A context without this mode or any other, in which tensors have values."""
-        with _disable_current_modes():
+        with _disable_current_modes(), _disable_function_mode():
             yield
 
     def address(self, tensor: torch.Tensor) -> int:
@@ -322,6 +323,13 @@ class Recorder(Tracker):
         self._rows.append((now, self._id, size, label.op, None))
         self.births.append((now, self._id, label))
         return self._id
+
+
+def _disable_function_mode() -> ContextManager[Any]:
+    """A context without the innermost mode of torch's functions, of which a trace has at most one."""
+    if not torch._C._len_torch_function_stack():
+        return contextlib.nullcontext()
+    return _pop_mode_temporarily()
 
 
 def _ending(died: Callable[[Live], None], live: Live) -> Callable[[Any], None]:

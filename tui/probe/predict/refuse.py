@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+import torch
 from torch._subclasses import fake_tensor
 
-from ..faults import TaskError, one_line, place
+from ..faults import TaskError, is_out_of_memory, one_line, place
 
 if TYPE_CHECKING:
     from ..protocol import Plan
+    from ..session import Session
 
 MEASURE = "measure it: peakmark probe"
 _OPERATOR = re.compile(r"\b(aten|prims|torchvision|[a-z_]\w*)\.(\w+)(?:\.\w+)?")
@@ -30,6 +32,58 @@ def before(plan: Plan) -> None:
             "operators of the model as written would",
             hint=MEASURE + ", or set workload.step.compile to false to predict the model as it is written",
         )
+
+
+def built(session: Session) -> None:
+    """Raise for what a model or an optimizer is known to decide by values, or to do behind the operators' back.
+
+    Raises:
+        TaskError: kind prediction.
+    """
+    for name, module in session.model.named_modules():
+        inside = " at %s" % name if name else ""
+        if isinstance(module, torch.nn.DataParallel):
+            raise TaskError(
+                "prediction",
+                "cannot predict: nn.DataParallel%s spreads a batch over several GPUs of one process" % inside,
+                hint="build the module itself; placement.strategy says how ranks share the work",
+            )
+        if hasattr(module, "_orig_mod") or getattr(module, "_compiled_call_impl", None) is not None:
+            raise TaskError(
+                "prediction",
+                "cannot predict: the module%s is compiled, and what torch.compile's kernels keep is not what the "
+                "operators as written would" % inside,
+                hint=MEASURE,
+            )
+    for optimizer in session.optimizers:
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise TaskError(
+                "prediction",
+                "cannot predict: LBFGS goes on or stops by the values of losses and gradients",
+                hint=MEASURE,
+            )
+
+
+def after_answers(
+    error: BaseException, answered: List[Dict[str, Any]], roots: List[str]
+) -> Optional[TaskError]:
+    """The sentence for what the program raised once it had been told a value; None: it was told none.
+
+    Args:
+        error: what was raised.
+        answered: see ``items.Items.table``.
+        roots: folders of the user's own files.
+    """
+    if isinstance(error, TaskError) or not answered:
+        return None
+    last = answered[-1]
+    return TaskError(
+        "prediction",
+        "cannot predict: the program raises %s: %s; it asked for a value at %s, where there is none, and was told %s"
+        % (type(error).__name__, one_line(error, 120), last["where"], last["answer"]),
+        where=place(error, roots),
+        hint=MEASURE,
+    )
 
 
 def roots(plan: Plan) -> List[str]:
@@ -61,6 +115,15 @@ def refusal(error: BaseException, operator: str, module: str, roots: List[str]) 
 def _what(error: BaseException, failed: str) -> Optional[List[str]]:
     """[sentence with a place for the module, hint or ""]."""
     name, said = type(error).__name__, one_line(error, 200).replace("%", "%%")
+    if is_out_of_memory(error):
+        return [
+            "this machine has not the memory to make a batch on the host%s: " + said,
+            "predict fewer samples",
+        ]
+    if "fail_on_recompile" in said or "torch._dynamo" in type(error).__module__:
+        return ["the program%s calls what torch.compile has compiled", MEASURE]
+    if "NestedTensor" in said:
+        return ["nested tensors%s have sizes that depend on data", ""]
     operator = failed or _operator(error)
     if name == "DynamicOutputShapeException":
         return [operator + "%s has a shape that depends on data", ""]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+import torch
+
 Scratch = Tuple[int, str]
 """(bytes, what they are for, such as ``reduction of sum``)."""
 
@@ -33,6 +35,9 @@ class Target(NamedTuple):
             table.get("sm_count"),
             table.get("threads_per_sm"),
         )
+
+
+_RECURRENT = getattr(getattr(torch.ops.aten, "mkldnn_rnn_layer", None), "default", None)
 
 
 class Assumptions:
@@ -92,6 +97,8 @@ class Semantics:
 
     def after(self, func: Any, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> Sequence[Scratch]:
         """Scratch that the operator takes after its results; freed at its end."""
+        if func is _RECURRENT:
+            self.assumptions.approximate("recurrent layers on the CPU: oneDNN's workspace is not known")
         return ()
 
     def kept(self, func: Any, in_backward: bool) -> Sequence[Scratch]:
