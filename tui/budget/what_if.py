@@ -262,7 +262,7 @@ def apply(project: Project, changes: Sequence[Change]) -> Project:
         UsageError: a value that the key cannot have, or one that contradicts another key: which, and the mend.
     """
     name = str(project.path)
-    said = " ".join(f"{one.key}={'' if one.becomes is None else shown(one.becomes)}" for one in changes)
+    said = " ".join(word(one) for one in changes)
     _refuse(project, changes)
     user = marker.divide(project.text, name).user
     try:
@@ -315,3 +315,23 @@ def difference(project: Project, then: Project, lines: int = 3) -> str:
     name = project.path.name
     before, after = (marker.divide(one.text, name).user.splitlines() for one in (project, then))
     return "\n".join(difflib.unified_diff(before, after, name, name, n=lines, lineterm=""))
+
+
+def word(change: Change) -> str:
+    """The change as the command line has it, with its short name where it has one.
+
+    >>> word(Change("workload.batch.micro", 4, 16)), word(Change("workload.step.checkpoint", (), ["Block", "Head"]))
+    ('batch=16', 'checkpoint=Block,Head')
+    >>> word(Change("workload.optimizer.args.betas", [0.9, 0.95], None)), word(Change("a.b", None, [8, 8]))
+    ('workload.optimizer.args.betas=', 'a.b=[8, 8]')
+    """
+    name = next((short for short, key in SHORT.items() if key == change.key), change.key)
+    value: Any = change.becomes
+    if value is None:
+        return f"{name}="
+    if isinstance(value, str):
+        return f"{name}={value}"
+    items = cast("list[Any]", value) if isinstance(value, list) else []
+    if change.key == SHORT["checkpoint"] and all(isinstance(one, str) for one in items):
+        return f"{name}={','.join(items) or NOTHING[0]}"
+    return f"{name}={shown(value)}"

@@ -14,8 +14,11 @@ from tui.report.lines import clip, closing, hanging, joined, labelled, right, wr
 
 LABEL, INDENT = 24, 10
 COLUMNS = (11, 11, 12)
-SUMMARY = (10, 10, 12, 11)
+NAME = 22
+SUMMARY = (10, 9, 12, 10)
 """Columns of requested, reserved, process and spare."""
+BRIEF = {"FITS ONLY WITHOUT THE RESERVE": "USES RESERVE"}
+"""Verdicts that are too long for a column."""
 AROUND = ("device_total", "host_total")
 
 
@@ -65,6 +68,9 @@ def _scenario(one: Comparison, unit: Unit, width: int) -> list[str]:
         lines += labelled(
             "n/a", ", ".join(row.label.removeprefix("= ") for row in one.unknown), INDENT, width
         )
+    if one.then.prediction is None and one.then.inventory is None:
+        counted = "not counted yet" if one.now.inventory is None else "not counted of the changed model"
+        lines += labelled("declared", f"n/a where parameters count: they were {counted}", INDENT, width)
     lines += _refused(one, width)
     lines += labelled("verdict", _verdicts(one), INDENT, width)
     lines += labelled("spare", _spare(one, unit), INDENT, width)
@@ -138,7 +144,7 @@ def _spare(one: Comparison, unit: Unit) -> str:
 def _diff(one: Comparison) -> list[str]:
     """The lines of the file that change."""
     text = what_if.difference(one.now.project, one.then.project, lines=0)
-    return [line for line in text.splitlines()[2:] if not line.startswith("@@")]
+    return [line for line in text.splitlines()[2:] if not line.startswith("@@") and len(line) > 1]
 
 
 def words(one: Comparison) -> str:
@@ -148,12 +154,12 @@ def words(one: Comparison) -> str:
 
 def _summary(found: WhatIf, unit: Unit, width: int) -> list[str]:
     head = ("requested", "reserved", "process", "spare")
-    lines = [clip(f"{unit.name.ljust(LABEL)}{right(head, SUMMARY)}  verdict", width)]
+    lines = [clip(f"{unit.name.ljust(NAME)}{right(head, SUMMARY)}  verdict", width)]
     table = [("now", found.now), *((words(one), one.then) for one in found.comparisons)]
     for name, case in table:
         cells = (*_sizes(case, unit), unit.cell(case.verdict.spare_bytes, 10))
-        figures_of = right(cells, SUMMARY)
-        lines.append(clip(f"{clip(name, LABEL - 1).ljust(LABEL)}{figures_of}  {case.verdict.word}", width))
+        word = BRIEF.get(case.verdict.word, case.verdict.word)
+        lines.append(clip(f"{clip(name, NAME - 1).ljust(NAME)}{right(cells, SUMMARY)}  {word}", width))
     return lines
 
 
