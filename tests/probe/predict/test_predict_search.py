@@ -1,10 +1,13 @@
 """The largest batch on paper: lines through two traces, and the allocator's answer at any batch."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from probe.helpers import run_here
 from tui.probe.allocator import CachingAllocator
 from tui.probe.predict.affine import Lines, Traced, largest, without
+from tui.probe.predict.search import Search
 from tui.probe.predict.simulate import largest_reserved, simulate
 
 MIB = 2**20
@@ -71,3 +74,30 @@ def test_a_workload_is_searched_in_a_few_traces_and_its_answer_is_one_of_them():
     assert len(found["traced"]) <= 5
     assert found["reserved_bytes"] <= 256 * MIB < found["next"]["reserved_bytes"]
     assert found["line"]["residual_max_bytes"] == 0
+
+
+class Fake:
+    """A point of ``traced``, of which one sample runs other operators."""
+
+    def __init__(self, micro, bend=None):
+        made = traced(micro, fixed=(3 if bend is None or micro < bend else 2) * MIB)
+        self.events = list(made.events) if micro > 1 else [(0, 3 * MIB), (0, -3 * MIB)]
+        self.intervals = [(0, len(self.events))]
+        self.scratch = set()
+        self.labelled = SimpleNamespace(record=SimpleNamespace(levels=lambda: [made.requested]))
+
+    def simulate(self, allocator):
+        return simulate(self.events, self.intervals, allocator)
+
+
+def test_where_one_sample_runs_other_operators_the_lines_go_through_more_of_them():
+    found = Search(1, Fake(1), Fake, 64 * MIB, CachingAllocator).run()
+    tried = [micro for micro in range(2, 200) if reserved(micro) <= 64 * MIB]
+    assert found["micro"] == max(tried)
+    assert found["traced"][:3] == [1, 2, 4]
+    assert found["line"] == {"fixed_bytes": 3 * MIB, "per_sample_bytes": MIB, "residual_max_bytes": 0}
+
+
+def test_no_residual_is_said_of_two_points():
+    found = Search(2, Fake(2), Fake, MIB, CachingAllocator).run()
+    assert found["line"] is None or found["line"]["residual_max_bytes"] is None

@@ -76,6 +76,10 @@ def trace(plan: Plan, report: Reporter, semantics: Semantics) -> Point:
         if refused is None:
             raise
         raise refused from error
+    if traced.items.table():
+        semantics.assumptions.approximate(
+            "values that the program asked for were answered: the figures are of the way it then takes"
+        )
     point = Point(traced.labelled(), session, traced.recorder, traced.items)
     point.seconds = time.monotonic() - begun
     return point

@@ -5,7 +5,7 @@ All sizes are bytes.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Optional
 
 from .affine import Largest, Lines, MakeAllocator, Traced, largest, without
 from .point import Point
@@ -48,16 +48,16 @@ class Search:
         """Of every traced batch, scratch included."""
         self._plain: Dict[int, Traced] = {}
         """Every traced batch without scratch."""
+        self._reference = micro
+        """A batch that the lines go through."""
         self._take(micro, first)
 
     def run(self) -> Dict[str, Any]:
         """Propose by the lines, trace the proposal, and correct the lines by what it shows."""
-        other = self._micro // 2 if self._micro > 1 else 2
-        self._at(other)
-        lines = Lines.between(self._plain[self._micro], self._plain[other])
+        lines = self._lines()
         if lines is None:
             return self._unknown(
-                "micro-batches %d and %d do not run the same operators" % (self._micro, other)
+                "no two of the micro-batches %s run the same operators" % sorted(self._plain)
             )
         offset, exact, found = 0, True, None
         for _ in range(ATTEMPTS):
@@ -70,6 +70,20 @@ class Search:
             exact = exact and real == found.reserved
             offset = real - found.reserved
         return self._answer(found, offset, exact)
+
+    def _lines(self) -> Optional[Lines]:
+        """Lines through two batches that are alike; one sample often runs other operators than several."""
+        asked = self._micro
+        for other in (asked // 2, 2 * asked, 4 * asked, 3 * asked):
+            if other < 1 or other in self._plain or (self._upper is not None and other > self._upper):
+                continue
+            self._at(other)
+            for micro, one in self._plain.items():
+                found = Lines.between(one, self._plain[other]) if micro != other else None
+                if found is not None:
+                    self._reference = other
+                    return found
+        return None
 
     def _at(self, micro: int) -> int:
         if micro not in self._reserved:
@@ -95,7 +109,7 @@ class Search:
             "reserved_bytes": None if best is None else self._reserved[best],
             "limit_bytes": self._limit,
             "next": after,
-            "line": _line(list(self._plain.values())),
+            "line": self._line(),
             "traced": sorted(self._reserved),
             "simulated": self._simulated,
             "exact": exact,
@@ -106,18 +120,22 @@ class Search:
         found = self._answer(None, 0, False)
         return {**found, "micro": None, "reserved_bytes": None, "next": None, "unknown": {"micro": why}}
 
+    def _line(self) -> Optional[Dict[str, Optional[int]]]:
+        """Requested bytes as fixed + per sample x micro, of the batches that are alike.
 
-def _line(points: List[Traced]) -> Optional[Dict[str, int]]:
-    """Requested bytes as fixed + per sample x micro, by the smallest and the largest point."""
-    points = sorted(points, key=lambda one: one.micro)
-    low, high = points[0], points[-1]
-    if low.micro == high.micro:
-        return None
-    slope = (high.requested - low.requested) / (high.micro - low.micro)
-    fixed = low.requested - slope * low.micro
-    residual = max(abs(one.requested - (fixed + slope * one.micro)) for one in points)
-    return {
-        "fixed_bytes": round(fixed),
-        "per_sample_bytes": round(slope),
-        "residual_max_bytes": round(residual),
-    }
+        Through two points there is a line always: how far they lie from one needs three.
+        """
+        base = self._plain[self._reference]
+        alike = [one for one in self._plain.values() if one is base or Lines.between(base, one) is not None]
+        points = sorted(alike, key=lambda one: one.micro)
+        if len(points) < 2:
+            return None
+        low, high = points[0], points[-1]
+        slope = (high.requested - low.requested) / (high.micro - low.micro)
+        fixed = low.requested - slope * low.micro
+        residual = max(abs(one.requested - (fixed + slope * one.micro)) for one in points)
+        return {
+            "fixed_bytes": round(fixed),
+            "per_sample_bytes": round(slope),
+            "residual_max_bytes": round(residual) if len(points) > 2 else None,
+        }
