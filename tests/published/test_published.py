@@ -1,11 +1,13 @@
 """Figures that were measured on real CUDA devices and published, predicted to the byte without one."""
 
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "bench"))
+import prediction
 import prediction_cuda
 
 from published.jobs import JOBS, rows
@@ -45,3 +47,16 @@ def test_an_error_within_the_last_digit_of_a_figure_counts_as_none():
     assert prediction_cuda.Found("x", row, {"allocated": 1005}).error("allocated") == 0
     assert prediction_cuda.Found("x", row, {"allocated": 1006}).error("allocated") == pytest.approx(0.006)
     assert prediction_cuda.cause(prediction_cuda.Found("x", row, {"allocated": 1006}), {}) == "unexplained"
+
+
+def test_a_part_that_takes_too_long_is_named_and_the_others_are_made(monkeypatch, tmp_path):
+    monkeypatch.setattr(prediction, "PAGE", tmp_path / "page.md")
+    slow = {"a": lambda: signal.raise_signal(signal.SIGALRM), "b": lambda: ["## Quick", "", "all of it"]}
+    monkeypatch.setattr(prediction, "PARTS", slow)
+    monkeypatch.setattr(sys, "argv", ["prediction.py", "--limit", "7"])
+    before = signal.getsignal(signal.SIGALRM)
+    assert prediction.main() == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "did not finish within 7 s" in page
+    assert "all of it" in page
+    assert signal.getsignal(signal.SIGALRM) is before
