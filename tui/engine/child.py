@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tui
-from tui.engine import processes
+from tui.engine import processes, ranks
 from tui.engine.journal import POLL_S, Reader, tail
 from tui.engine.nvml_live import Watched, watched
 from tui.engine.outcome import Gathered, Outcome, crash_sentence, failure_sentence, placed, word_of
@@ -82,7 +82,8 @@ async def measure(
             reader.close()
     if stopped and (task := asyncio.current_task()):
         task.uncancel()
-    return _outcome(child, gathered, stopped, reader.malformed, began, kills, seen)
+    outcome = _outcome(child, gathered, stopped, reader.malformed, began, kills, seen)
+    return ranks.joined(outcome, plan, where)
 
 
 def _looked_at(plan: Plan) -> str | None:

@@ -70,6 +70,24 @@ def resolve(wanted: str, *, where: str = "", name: str = "environment.device") -
     return _cuda(matching[0], found.driver)
 
 
+def ids_beside(device: Device, count: int) -> list[str]:
+    """``count`` GPUs that this job may use, ``device`` first, fewer where there are fewer; [] on the CPU.
+
+    Raises:
+        RunError: the driver is broken, or the variable that hides devices does not say which are meant.
+    """
+    if device.kind != "cuda" or device.id == INTEGRATED:
+        return []
+    found = nvml.inventory()
+    cards = _allowed(found.cards, os.environ.get("CUDA_VISIBLE_DEVICES"), "")
+    others = [card.id for card in cards if card.id != device.id and _is_gpu(card.id)]
+    return [device.id, *others][:count]
+
+
+def _is_gpu(id: str) -> bool:
+    return id.startswith("GPU-")
+
+
 def refuse_if_busy(device: Device, budget_bytes: int | None, *, where: str = "") -> None:
     """Raise when others leave less than the budget; ``None`` means "what is left", which always is.
 

@@ -69,6 +69,8 @@ class Outcome:
     """Complete journal lines that were not events."""
     pid: int | None = None
     """As the child counts itself."""
+    ranks: tuple[dict[str, Any], ...] = ()
+    """The task's result of every rank with its number as "rank", where there are several."""
     watched: Watched = field(default_factory=Watched)
     """What was seen of the device while it ran."""
 

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Tuple
 
-from . import lifeline
+from . import lifeline, ranks_here
 from .faults import TaskError, describe
 from .journal import JOURNAL_LOST, Journal
 from .protocol import Finished, Plan, ProtocolError, Started
@@ -32,12 +32,18 @@ def main(plan_path: str) -> int:
     except (OSError, ProtocolError) as error:
         sys.stderr.write("cannot read the plan: %s\n" % error)
         return 2
+    if ranks_here.is_agent(plan):
+        from . import ranks_agent
+
+        return ranks_agent.run(plan, plan_path)
+    plan = ranks_here.own(plan)
     lifeline.hold(plan.parent)
     # SIGTERM ends the process at once: the journal is appended line by line, nothing is lost by it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     nice = _renice(plan.nice)
     journal = Journal(plan.journal)
     report = Reporter(journal)
+    code = 0
     try:
         _run(plan, report, nice)
     except BaseException as error:  # whatever ends a task must be told, exits included
@@ -50,12 +56,14 @@ def main(plan_path: str) -> int:
             sys.executable,
             "runs/%s.log" % plan.id,
         )
+        if ranks_here.asked(plan):
+            failed, code = ranks_here.told_of_others(failed), ranks_here.FAILED
         report(report.located(failed))
     report.sync()
     sys.stdout.flush()
     sys.stderr.flush()
     # Not a normal interpreter exit: user threads or a full device must not turn a finished task into a hang.
-    os._exit(JOURNAL_LOST if journal.lost else 0)
+    os._exit(JOURNAL_LOST if journal.lost else code)
 
 
 def _print_traceback(error: BaseException) -> None:

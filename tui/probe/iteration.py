@@ -35,7 +35,7 @@ class Run:
 
     def __init__(self, session: Session, enter: Enter) -> None:
         self.session = session
-        self.model = session.model
+        self.model = session.called
         self.optimizer = session.optimizer
         self.scheduler = session.scheduler
         self.device = session.device.torch_device
@@ -67,6 +67,7 @@ class Run:
         for micro, batch in enumerate(batches):
             self._micro = micro
             self._enter("forward", micro)
+            self.session.group.begin(micro == self.session.accumulate - 1)
             yield self.session.to_device(batch)
             del batch
 
@@ -118,7 +119,7 @@ class Run:
             scaler.unscale_(optimizer)  # clipping must see the true gradients
         if clip:
             self._refuse_sparse()
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
+            torch.nn.utils.clip_grad_norm_(self.session.model.parameters(), clip)
         if all(optimizer is not one for one in self.applied):
             self.applied.append(optimizer)
         stepped = self._step(optimizer)
@@ -154,7 +155,7 @@ class Run:
         return own is None or own is optimizer or optimizer is self.optimizer
 
     def _refuse_sparse(self) -> None:
-        for name, one in self.model.named_parameters():
+        for name, one in self.session.model.named_parameters():
             if one.grad is not None and one.grad.is_sparse:
                 raise TaskError(
                     "workload",

@@ -21,7 +21,15 @@ def hold(parent_pid: int) -> None:
 
     A workload that asks on stdin then meets the end of it, instead of waiting for an answer that nobody gives.
     """
-    pipe = _set_aside()
+    _tie(_set_aside(), parent_pid)
+
+
+def share(parent_pid: int) -> None:
+    """As ``hold``, but leave stdin to the processes that this one starts, which hold it themselves."""
+    _tie(os.dup(0), parent_pid)
+
+
+def _tie(pipe: int, parent_pid: int) -> None:
     threading.Thread(target=_watch, args=(pipe,), name="lifeline", daemon=True).start()
     if not parent_pid:
         return

@@ -291,6 +291,15 @@ EVENTS: Dict[str, Type[Any]] = {
 }
 
 
+def rank_journal(journal: str, rank: int) -> str:
+    """Where a rank's events go, beside those of rank 0, which stand for the measurement.
+
+    >>> rank_journal("runs/m-1.jsonl", 0), rank_journal("runs/m-1.jsonl", 1)
+    ('runs/m-1.jsonl', 'runs/m-1.rank1.jsonl')
+    """
+    return "%s.rank%d.jsonl" % (journal[: -len(".jsonl")], rank) if rank else journal
+
+
 def encode(event: Any, wall_ns: Optional[int] = None) -> bytes:
     """One journal line, newline included.  NaN and infinity become null: JSON has neither."""
     table = {"v": VERSION, "t": time.time_ns() if wall_ns is None else wall_ns, "event": type(event).__name__}
@@ -334,7 +343,8 @@ class Plan:
     model is small); timed: "validation_batches" and "validation_micro" (1 of the micro-batch's size where absent).
     Under a limit on a GPU it holds "free_bytes", what the GPU had left just before.  Where something is kept on the
     host, every task but inventory has "placement" {"weights" (gradients and optimizer state with them) and
-    "activations": "device", "host" or "host-pinned"; "shard_each": names of classes}.
+    "activations": "device", "host" or "host-pinned"; "shard_each": names of classes}.  traced and timed of several
+    ranks: "ranks", see ``ranks_here``.
     """
 
     id: str

@@ -14,6 +14,7 @@ from . import device as devices
 from .compiling import Compiling
 from .faults import TaskError
 from .offload import Offload
+from .ranks_group import Group
 from .setting import Setting
 from .tracker import storages
 
@@ -53,6 +54,8 @@ class Session:
         report.enter("build")
         self._enter("build", None)
         self.offload = Offload(plan.extra.get("placement"), self.device.torch_device)
+        self.group = Group(plan, self.device)
+        """The ranks that this process is one of."""
         self.model = self._placed_model()
         self.model.train()
         report.enter("optimizer")
@@ -71,7 +74,7 @@ class Session:
             self._enter("compile", None)  # the compiler's own code is loaded now
             self.compiling = Compiling(self.model, lambda: self._phase)
             self.compiling.enter = lambda phase, micro: self._enter(phase, micro)
-        torch.manual_seed(plan.seed + 1)
+        torch.manual_seed(plan.seed + 1 + self.group.rank)
         self.run = iteration.Run(self, self._on_phase)
         self.index = 0
         """Index of the next micro-batch of the training stream: the data position."""
@@ -88,17 +91,30 @@ class Session:
         adapt.freeze(built, frozen)
         adapt.refuse_untrained(built, frozen)
         self.offload.refuse(self)
+        self.group.refuse(plan)
         built = self.setting.prepare(built)
         recompute(built, plan.step.get("checkpoint") or ())  # by class names, which sharding changes
         if self.offload.weights != "device":
             return self.offload.place(built)
         if self.workload.has("shard"):
             shard = partial(self.workload.call, "shard")
+        if self.group.count > 1:
+            return self.group.place(built, shard)
         return self.device.place(built, shard)
 
     def _on_phase(self, phase: str, micro: Optional[int]) -> None:
         self._phase = (phase, micro)
         self._enter(phase, micro)
+
+    @property
+    def called(self) -> torch.nn.Module:
+        """What is called in an iteration: the model, or what reduces its gradients over the ranks."""
+        return self.model if self.group.wrapped is None else self.group.wrapped
+
+    @property
+    def samples(self) -> int:
+        """Samples of an iteration, those of all ranks."""
+        return self.micro * self.accumulate * self.group.count
 
     @property
     def optimizers(self) -> List[Any]:
@@ -117,10 +133,14 @@ class Session:
         return optimizers.step_refused(self.plan.optimizer["name"], error)
 
     def host_batches(self) -> Iterator[Any]:
-        """The next ``accumulate`` micro-batches on the host, made one at a time; counts tokens as it goes."""
+        """The next ``accumulate`` micro-batches on the host, made one at a time; counts tokens as it goes.
+
+        Of several ranks each takes every so manieth batch of the stream.
+        """
         self.tokens = None
         for _ in range(self.accumulate):
-            batch = self.workload.batch(self.micro, self.index, "train", self.length, self.plan.seed)
+            place = self.index * self.group.count + self.group.rank
+            batch = self.workload.batch(self.micro, place, "train", self.length, self.plan.seed)
             self.index += 1
             counted = iteration.count_tokens(batch, self.plan.batch.get("tokens"))
             if counted is not None:
@@ -195,6 +215,7 @@ class Session:
                 return total / count
         finally:
             self.model.train()
+            self.group.rest(self.model)
 
     def _validation_batch(self, place: int) -> Any:
         with self.device.on_host():

@@ -97,6 +97,15 @@ class PhasePeak:
 
 
 @dataclass(frozen=True, slots=True)
+class RankPeak:
+    """The worst phase of one rank; ``rows`` as in ``PhasePeak``."""
+
+    phase: str
+    requested_bytes: int
+    rows: dict[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """One reading around the ledger, taken at the worst phase or at the end of the measurement."""
 
@@ -168,6 +177,8 @@ class Probe(Exhaustion):
     """Tensor-allocated bytes after forward, backward and step of those iterations (3 an iteration)."""
     allocated_source: str = ""
     phases: dict[str, PhasePeak] = field(default_factory=dict[str, PhasePeak])
+    ranks: dict[str, RankPeak] = field(default_factory=dict[str, RankPeak])
+    """By the number of each, where several ranks were traced; all other figures are those of rank 0."""
     readings: dict[str, Reading] = field(default_factory=dict[str, Reading])
     """requested, tensor_allocated, allocator_reserved (cuda) or heap_reserved (cpu), inactive_split, process,
     process_nvml, device_used, others, others_after, host_rss, pinned, ..."""

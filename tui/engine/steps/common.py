@@ -41,7 +41,7 @@ def ready(context: Context) -> tuple[Project, str]:
     """
     project = context.load()
     trust.require(project, context.options.trust)
-    placing.refuse(project, context.device)
+    placing.refuse(project, context.device, several=context.step == "probe")
     return project, spec_hash(project)
 
 

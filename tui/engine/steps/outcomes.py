@@ -191,4 +191,6 @@ def _sentence(last: Outcome, details: Mapping[str, Any], accumulate: int = 1) ->
         parts.append(f"in {operator}" + (f" of {module}" if module else ""))
     if isinstance(asked, int):
         parts.append(f"asked for {asked:,} B")
+    if isinstance(rank := details.get("rank"), int):
+        parts.append(f"on rank {rank}")
     return "out of memory: " + ", ".join(parts)

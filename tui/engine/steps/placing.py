@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.engine.device import Device
+from tui.engine.steps import ranks
 from tui.errors import RunError
 from tui.project.load import Project
 from tui.project.model import PlacementSpec
@@ -18,18 +19,26 @@ TOGETHER = PARTS[:3]
 """What FSDP2 keeps in one place."""
 
 
-def refuse(project: Project, device: Device | None) -> None:
+def refuse(project: Project, device: Device | None, *, several: bool = False) -> None:
     """Raise for a placement that cannot be measured on ``device`` (None: the CPU).
+
+    Args:
+        project: its placement.
+        device: of the run.
+        several: whether what is about to be done is done with several ranks too.
 
     Raises:
         RunError: what of it, where it is written, and what to set instead.
     """
     placement = project.spec.placement
+    if placement.ranks > 1 and several:
+        ranks.refuse(project, device)
+        return
     if placement.ranks > 1:
         raise RunError(
             f"placement is {placement.ranks} ranks with {placement.strategy}; only one rank can be measured",
             where=project.at("placement"),
-            hint='set ranks = 1 and strategy = "none" to measure one rank without it',
+            hint='set ranks = 1 and strategy = "none" for one without the others; peakmark probe measures several',
         )
     away = [part for part in PARTS if getattr(placement, part) != "device"]
     for part in away:

@@ -14,7 +14,7 @@ from tui.budget.ledger import probe_verdict
 from tui.engine import device as devices
 from tui.engine.context import Context, StepResult
 from tui.engine.outcome import Outcome
-from tui.engine.steps import common
+from tui.engine.steps import common, ranks
 from tui.engine.steps.around import device_after
 from tui.engine.steps.calibrate import calibration_table
 from tui.engine.steps.candidates import Candidate, Manner, annotated, holds, too_few
@@ -52,7 +52,8 @@ async def measure(
     id = new_id("p")
     children: dict[str, Outcome] = {}
     for task in manner.order:
-        children[task] = outcome = await _child(context, project, one, manner, task, id, limit)
+        with ranks.held(context, project):
+            children[task] = outcome = await _child(context, project, one, manner, task, id, limit)
         # Tracing needs memory of its own: the child without it decides whether it was that alone.
         if outcome.word != "done" and (task, outcome.word) != ("traced", "out-of-memory"):
             break
@@ -81,10 +82,15 @@ async def _child(
 ) -> Outcome:
     asked: dict[str, Any] = {**dataclasses.asdict(one), "limit_bytes": limit}
     title = f"micro-batch {one.micro}" + ("" if one.length is None else f" x {one.length}")
+    several = ranks.told(project, context.device)
     if task == "traced":
-        plan = common.plan(context, project, "traced", **asked, iterations=3)
+        plan = common.plan(context, project, "traced", **asked, iterations=3, extra=several)
         return await context.measure(plan, f"{title}, memory")
-    asked |= {"iterations": manner.iterations, "warmup": manner.warmup, "extra": manner.extra(project.spec)}
+    asked |= {
+        "iterations": manner.iterations,
+        "warmup": manner.warmup,
+        "extra": manner.extra(project.spec) | several,
+    }
     plan = common.plan(context, project, "timed", id=id, **asked)
     what = "soak" if manner.soak else ("time" if manner.traced else "whether it fits")
     return await context.measure(plan, f"{title}, {what}")
@@ -160,6 +166,7 @@ def assemble(
         growth_bytes=table.get("growth_bytes"),
         growth_of=dict(table.get("growth_of") or {}),
         journal=common.journal_name([outcomes[-1]]),
+        ranks=ranks.peaks_of(traced),
     )
     probe = with_timeline(with_compiler(with_times(probe, timed), traced, timed), traced)
     saved = _saved(context, project) if outcomes[-1].word == "out-of-memory" else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from .. import offload
+from .. import offload, ranks_group
 from ..protocol import TASKS
 
 if TYPE_CHECKING:
@@ -19,5 +19,6 @@ def run(plan: Plan, report: Reporter) -> None:
         raise ValueError("unknown task %r" % plan.task)
     try:
         importlib.import_module("." + plan.task, __name__).run(plan, report)
+        ranks_group.close()
     finally:
         offload.close()

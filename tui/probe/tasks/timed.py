@@ -178,7 +178,7 @@ def _first(
     session.device.sync()
     readings.end()
     ms = clocked.watch.finish()[0]
-    report(IterationDone(0, "first", ms, value, session.micro * session.accumulate, tokens=session.tokens))
+    report(IterationDone(0, "first", ms, value, session.samples, tokens=session.tokens))
     return ms, value
 
 
@@ -210,7 +210,7 @@ def _warm_up(
                 "warmup",
                 clocked.watch.finish()[0],
                 value,
-                session.micro * session.accumulate,
+                session.samples,
                 allocated=_whole(ends),
                 allocated_source=session.device.allocated_source,
                 tokens=session.tokens,
@@ -225,7 +225,7 @@ def _whole(ends: Sequence[Optional[int]]) -> Optional[List[int]]:
 
 def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[str, Any]:
     session = clocked.session
-    samples = session.micro * session.accumulate
+    samples = session.samples
     step_ms, losses, trace, tokens, done, told, last = [], [], [], [], [], 0, 0.0
     others = OthersShare()
     made, begun_ns = len(clocked.batch_ms), time.monotonic_ns()

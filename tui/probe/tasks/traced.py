@@ -12,7 +12,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .. import compiling, exhausted, peaks, timeline, tracing, unsharded
+from .. import compiling, exhausted, peaks, ranks_freed, timeline, tracing, unsharded
 from .. import device as devices
 from ..device import exhaustion
 from ..labels import Labelled
@@ -72,11 +72,21 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
     trace.recorder = devices.open_device(plan.device).recorder()
     trace.recorder.start()
     trace.mark("load")
+    with ranks_freed.here(plan):
+        _train(plan, report, trace)
+
+
+def _train(plan: Plan, report: Reporter, trace: Trace) -> None:
     session = trace.session = Session(plan, report, trace.mark)
     report(EnvironmentSeen(*session.device.facts()))
     trace.register_all()
     if session.offload.weights != "device":
         unsharded.watch(session.model, lambda whole: trace.register(whole, "unsharded_weights"))
+    with session.group.watched(session.model, trace.register):
+        _iterate(session, report, trace)
+
+
+def _iterate(session: Session, report: Reporter, trace: Trace) -> None:
     for index in (peaks.FIRST, peaks.TRACKED, peaks.STEADY):
         tracing.begin(trace, index)
         # The model is known to the tracker from the start; only one iteration runs under it.
@@ -88,6 +98,6 @@ def _record(plan: Plan, report: Reporter, trace: Trace) -> None:
         with tracker or contextlib.nullcontext(), written:
             prefix = "first." if index == peaks.FIRST else ""
             loss = tracing.iterate(session, report, trace, index, prefix)
-        report(IterationDone(index, "traced", None, loss, session.micro * session.accumulate))
+        report(IterationDone(index, "traced", None, loss, session.samples))
         report(Progress(index + 1, 4, "traced iterations"))
     tracing.validate(session, report, trace)
