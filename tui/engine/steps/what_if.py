@@ -34,6 +34,8 @@ from tui.project.paths import runs_folder, state_folder
 from tui.project.prediction import Prediction
 
 STEP = "what-if"
+AGAIN = "predict again"
+"""In the reason of a verdict whose prediction was made within another budget."""
 NO_TIMELINE = "none is kept of a prediction that was only asked for"
 
 
@@ -66,11 +68,13 @@ async def scenarios(
     """
     project = load(path)
     projects = [project, *(what_if.apply(project, changes) for changes in asked)]
-    points = [_Point.of(one, options) for one in projects]
+    context = Context(path, options, new_id(STEP), state_folder(), None, show, show)
+    context.step = STEP
+    points = [_Point.of(one, context) for one in projects]
     cases = [_case(project, one) for one in points]
-    _find(points, cases, options)
+    _find(points, cases)
     if predicting:
-        await _predict(path, points, cases, options, show)
+        await _predict(context, points, cases)
     made = [compare(cases[0], then, tuple(changes)) for then, changes in zip(cases[1:], asked, strict=True)]
     return WhatIf(cases[0], tuple(made))
 
@@ -92,7 +96,7 @@ def accept(path: Path, changes: Sequence[Change], seen: Project | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One spec, and for which device it is predicted."""
+    """One spec, and what a child would be asked of it."""
 
     project: Project
     target: Target
@@ -100,12 +104,16 @@ class _Point:
     """Its fingerprint."""
     model: str
     """That of the same spec at another batch: what has it in common can be points of one child."""
+    asked: dict[str, Any]
+    """Device, allocator, budget and placement as a child is told them, without the points."""
 
     @classmethod
-    def of(cls, project: Project, options: Options) -> _Point:
+    def of(cls, project: Project, context: Context) -> _Point:
         """The point of ``project``."""
+        target = target_of(project, context.options)
+        asked = predict.asked(context, project, target, [], None)
         anywhere = dataclasses.replace(project, spec=_at_any_batch(project.spec))
-        return cls(project, target_of(project, options), spec_hash(project), spec_hash(anywhere))
+        return cls(project, target, spec_hash(project), spec_hash(anywhere), asked)
 
     @property
     def batch(self) -> dict[str, Any]:
@@ -114,13 +122,23 @@ class _Point:
         length = batch.length.max if batch.length else None
         return {"micro": batch.micro, "accumulate": batch.accumulate, "length": length}
 
-    def is_of(self, found: Prediction, specs: set[str], allocator: str) -> bool:
-        """Whether ``found`` is a prediction of this point for its device."""
+    @property
+    def key(self) -> str:
+        """Its name in the cache."""
+        return what_if_cache.key(self.project, self.spec, self.asked)
+
+    def is_of(self, found: Prediction, specs: set[str]) -> bool:
+        """Whether ``found`` is a prediction of this point for its device, and its budget."""
         at = {"micro": found.micro_batch, "accumulate": found.accumulate, "length": found.length}
         here = (found.semantics, found.target, found.allocator, found.precision)
-        asked = (self.target.kind, self.target.name, allocator, self.project.spec.precision.use)
+        asked = (self.target.kind, self.target.name, self.asked["allocator"], self.project.spec.precision.use)
         same = any(predictions.is_same_spec(found.spec, one) for one in specs)
         return bool(found.phases) and same and at == self.batch and here == asked
+
+    def is_with(self, other: _Point) -> bool:
+        """Whether one child can trace both; it simulates the budgets of all."""
+        mine, others = ({**one.asked, "capacity_bytes": None} for one in (self, other))
+        return (self.model, self.target, mine) == (other.model, other.target, others)
 
 
 def _at_any_batch(spec: Spec) -> Spec:
@@ -160,26 +178,21 @@ def _model(spec: Spec) -> tuple[Any, ...]:
     return spec.workload.source, spec.workload.args, spec.workload.frozen
 
 
-def _find(points: Sequence[_Point], cases: list[Case], options: Options) -> None:
+def _find(points: Sequence[_Point], cases: list[Case]) -> None:
     """Put in the predictions that the project or the cache has, and why others cannot be made."""
-    allocator = options.alloc_conf or ""
     for at, point in enumerate(points):
         specs = {one.spec for one in points if one.model == point.model}
-        saved = [
-            (id, one)
-            for id, one in point.project.measured.prediction.items()
-            if point.is_of(one, specs, allocator)
-        ]
-        if saved:
-            cases[at] = _with(cases[at], max(saved)[1], "saved", point)
+        own = [(id, one) for id, one in point.project.measured.prediction.items() if point.is_of(one, specs)]
+        saved = _with(cases[at], max(own)[1], "saved", point) if own else None
+        if saved is not None and AGAIN not in saved.verdict.why:
+            cases[at] = saved
             continue
         try:
             predict.refuse(point.project, point.target.kind)
         except RunError as error:
             cases[at] = dataclasses.replace(cases[at], refused=_said(error))
             continue
-        cached = what_if_cache.get(_key(point, options))
-        if cached is not None:
+        if (cached := what_if_cache.get(point.key)) is not None:
             cases[at] = _with(cases[at], cached, "cached", point)
 
 
@@ -196,26 +209,14 @@ def _with(case: Case, found: Prediction, origin: str, point: _Point) -> Case:
     return dataclasses.replace(case, prediction=found, origin=origin, refused="")
 
 
-def _key(point: _Point, options: Options) -> str:
-    target = point.target
-    workspaces = predictions.workspaces_of(target.gpu, point.project.measured)
-    return what_if_cache.key(
-        point.project, point.spec, [target.kind, target.table(), options.alloc_conf or "", workspaces]
-    )
-
-
-async def _predict(
-    path: Path, points: Sequence[_Point], cases: list[Case], options: Options, show: Callable[[Any], None]
-) -> None:
+async def _predict(context: Context, points: Sequence[_Point], cases: list[Case]) -> None:
     """Put in the predictions that are still to be made: a child for all that differ in their batch alone."""
-    context = Context(path, options, new_id(STEP), state_folder(), None, show, show)
-    context.step = STEP
     left = [at for at, case in enumerate(cases) if case.prediction is None and not case.refused]
     for at in left:
-        trust.require(points[at].project, options.trust)
+        trust.require(points[at].project, context.options.trust)
     while left:
         first = points[left[0]]
-        group = [at for at in left if (points[at].model, points[at].target) == (first.model, first.target)]
+        group = [at for at in left if points[at].is_with(first)]
         left = [at for at in left if at not in group]
         for at, case in zip(group, await _one_child(context, [points[at] for at in group]), strict=True):
             cases[at] = dataclasses.replace(case, inventory=cases[at].inventory)
@@ -223,12 +224,12 @@ async def _predict(
 
 async def _one_child(context: Context, group: Sequence[_Point]) -> list[Case]:
     """The cases of points that one child traces; a point that it did not come to says why."""
-    first, distinct = group[0], list[dict[str, Any]]()
+    distinct = list[dict[str, Any]]()
     for one in group:
         if one.batch not in distinct:
             distinct.append(one.batch)
     try:
-        outcome = await _measured(context, first, distinct)
+        outcome = await _measured(context, group, distinct)
     except RunError as error:
         return [dataclasses.replace(_case(one.project, one), refused=error.sentence()) for one in group]
     made: list[Case] = []
@@ -239,24 +240,25 @@ async def _one_child(context: Context, group: Sequence[_Point]) -> list[Case]:
             made.append(dataclasses.replace(case, refused=why))
             continue
         found = _prediction(one, outcome, at)
-        what_if_cache.put(_key(one, context.options), found)
+        what_if_cache.put(one.key, found)
         made.append(_with(case, found, "predicted", one))
     if outcome.word == "done":
         _forget(outcome.id)
     return made
 
 
-async def _measured(context: Context, first: _Point, distinct: list[dict[str, Any]]) -> Outcome:
-    """What the child told of these batches.
+async def _measured(context: Context, group: Sequence[_Point], distinct: list[dict[str, Any]]) -> Outcome:
+    """What one child told of these batches, within the budgets of every point.
 
     Raises:
         RunError: it could not be started.
         asyncio.CancelledError: it was stopped.
     """
-    project, id = first.project, new_id("w")
-    asked = predict.asked(context, project, first.target, distinct, None)
+    first, id = group[0], new_id("w")
+    budgets = {size for one in group for size in one.asked["capacity_bytes"] or ()}
+    asked = {**first.asked, "points": distinct, "capacity_bytes": sorted(budgets) or None}
     plan = common.plan(
-        context, project, "predict", id=id, **distinct[0], device="cpu", extra={"predict": asked}
+        context, first.project, "predict", id=id, **distinct[0], device="cpu", extra={"predict": asked}
     )
     outcome = await context.measure(plan, f"prediction for {first.target.text}")
     if outcome.word == "cancelled":

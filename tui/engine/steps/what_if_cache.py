@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,16 @@ MOST = 200
 """Files that are kept; the oldest leave first."""
 
 
-def key(project: Project, spec: str, target: Sequence[Any]) -> str:
+def key(project: Project, spec: str, asked: Mapping[str, Any]) -> str:
     """The name of a prediction: of the spec, the device, this version, and the torch that would make it.
 
     Args:
         project: whose interpreter traces.
         spec: its fingerprint, which the batch and the length are part of.
-        target: what else decides the figures, as JSON can hold it.
+        asked: what else the child is told, which decides the figures: device, allocator, budget.
     """
     python = Path(interpreter(project))
-    parts = [__version__, spec, list(target), str(python), _torch_of(python)]
+    parts = [__version__, spec, asked, str(python), _torch_of(python)]
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:24]
 
