@@ -286,3 +286,12 @@ def test_a_recurrent_layer_is_marked_approximate_in_any_dtype(dtype):
         layer(torch.empty(3, 2, 8, dtype=dtype))[0].sum().backward()
     (sentence,) = watch.semantics.assumptions.approximations
     assert sentence.startswith("LSTM ")
+
+
+@pytest.mark.parametrize(
+    "run", [torch.fft.rfft, torch.linalg.svdvals, torch.linalg.qr, torch.linalg.inv, torch.logdet]
+)
+def test_workspaces_of_other_libraries_are_said_not_to_be_covered(run):
+    with cuda() as watch:
+        run(torch.empty(8, 8))
+    assert "workspaces of cuSOLVER and cuFFT" in watch.semantics.assumptions.uncovered

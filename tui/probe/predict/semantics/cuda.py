@@ -32,6 +32,13 @@ _FEW = 2**20
 """Bytes below which it is not worth a sentence that scratch is not exact."""
 
 
+_OF_OTHER_LIBRARIES = """
+_fft_c2c _fft_c2r _fft_r2c _linalg_svd linalg_qr linalg_inv_ex linalg_lu_factor_ex linalg_lu linalg_cholesky_ex
+_linalg_det _linalg_slogdet _linalg_eigh _linalg_solve_ex linalg_eig linalg_lstsq cholesky_solve linalg_ldl_factor_ex
+"""
+"""Operators of cuFFT and cuSOLVER, whose workspaces only they know."""
+
+
 class CudaSemantics(Semantics):
     """See ``Semantics``.
 
@@ -57,6 +64,8 @@ class CudaSemantics(Semantics):
         self._after[operator("native_batch_norm")] = self._of_batch_norm
         for name in ("_transformer_encoder_layer_fwd", "_native_multi_head_attention"):
             self._after[operator(name)] = self._of_fast_path
+        for name in _OF_OTHER_LIBRARIES.split():
+            self._after[operator(name)] = self._of_other_library
         self._tuned = {operator(name) for name in ("sort", "sort.stable", "cumsum", "cumprod")}
         self._wide = statistics.wide()
         self._sizes = _on_host(self.gpu)
@@ -120,6 +129,12 @@ class CudaSemantics(Semantics):
 
     def _of_gemm(self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any) -> List[Scratch]:
         return lists.copied_matrices(args) + self._workspaces.taken()
+
+    def _of_other_library(
+        self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
+    ) -> Sequence[Scratch]:
+        self.assumptions.not_covered("workspaces of cuSOLVER and cuFFT")
+        return ()
 
     def _of_convolution(
         self, gpu: Gpu, args: Sequence[Any], kwargs: Dict[str, Any], out: Any
