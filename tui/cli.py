@@ -127,7 +127,13 @@ def _commands() -> argparse.ArgumentParser:
     _add(commands, "predict", _predict, text, _own_args("predict_arguments"))
     text = "what a change of the spec would do to the ledger, side by side"
     _add(commands, "what-if", _what_if, text, _own_args("what_if_arguments"))
-    _add(commands, "ledger", _ledger, "where every byte goes, and whether it fits", _ledger_args)
+    _add(
+        commands,
+        "ledger",
+        _ledger,
+        "where every byte goes, and whether it fits",
+        _own_args("ledger_arguments"),
+    )
     _add(commands, "probe", _step("probe"), "measure full iterations at one batch or several", _probe_args)
     _add(commands, "precision", _step("precision"), "compare precision settings", _precision_args)
     text = "rehearse: save, kill, restore in a new process, compare"
@@ -214,20 +220,6 @@ def _precision_args(parser: argparse.ArgumentParser) -> None:
         "--iterations", type=whole(5), help="optimizer steps of each run; default: the project's"
     )
     parser.add_argument("--quick", action="store_true", help="20 steps")
-
-
-def _ledger_args(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("project", type=Path)
-    parser.add_argument(
-        "--phase", help="build, first.backward, forward, backward, step, ...; default: the worst"
-    )
-    parser.add_argument(
-        "--probe", help="id of a measurement; default: the latest of the project's own batch, else the latest"
-    )
-    text = "what is alive at the peak: the N largest modules and storages (8)"
-    parser.add_argument("--alive", type=whole(1), nargs="?", const=8, metavar="N", help=text)
-    text = "every reading with its source, every phase with its end"
-    parser.add_argument("--readings", action="store_true", help=text)
 
 
 def _report_args(parser: argparse.ArgumentParser) -> None:
@@ -336,8 +328,9 @@ def _what_if(given: argparse.Namespace) -> int:
 
 def _ledger(given: argparse.Namespace) -> int:
     from tui.commands.ledger import ledger
+    from tui.commands.ledger_arguments import shown
 
-    return ledger(given.project, given.phase, _output(given), given.probe, given.alive, given.readings)
+    return ledger(given.project, shown(given), _output(given))
 
 
 def _report(given: argparse.Namespace) -> int:

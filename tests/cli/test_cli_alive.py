@@ -11,6 +11,7 @@ import pytest
 from cli_shell import TINY
 
 from tui.commands.ledger import ledger
+from tui.commands.ledger_arguments import Shown
 from tui.commands.output import Output
 from tui.project import save
 from tui.project.measured import PhasePeak, Probe, Reading
@@ -51,7 +52,7 @@ def project(tmp_path, monkeypatch) -> Path:
 
 
 def test_modules_and_storages_follow_the_ledger_the_largest_first(project, capsys):
-    ledger(project, None, Output(), alive=8)
+    ledger(project, Shown(alive=8), Output())
     lines = capsys.readouterr().out.splitlines()
     (start,) = (place for place, line in enumerate(lines) if line.startswith("alive at the peak"))
     assert lines[start] == "alive at the peak of the steady forward, micro-batch 1: 0.01 MiB in 4 storages"
@@ -68,14 +69,14 @@ def test_modules_and_storages_follow_the_ledger_the_largest_first(project, capsy
 
 
 def test_rows_beyond_those_asked_for_are_counted(project, capsys):
-    ledger(project, None, Output(), alive=1)
+    ledger(project, Shown(alive=1), Output())
     assert capsys.readouterr().out.splitlines()[-1] == "and 2 more: --alive 3"
 
 
 def test_it_is_of_the_phase_that_is_asked_for_and_only_in_json_otherwise(project, capsys):
-    ledger(project, None, Output())
+    ledger(project, Shown(), Output())
     assert "alive" not in capsys.readouterr().out
-    ledger(project, "forward", Output(json=True))
+    ledger(project, Shown(phase="forward"), Output(json=True))
     document = json.loads(capsys.readouterr().out)
     alive = document["alive"]
     assert (alive["phase"], alive["requested_bytes"], alive["storages_count"]) == ("forward", 11264, 4)
@@ -95,12 +96,12 @@ def test_it_is_of_the_phase_that_is_asked_for_and_only_in_json_otherwise(project
 
 def test_a_timeline_that_is_gone_is_said_and_the_ledger_stands(project, capsys, tmp_path):
     (tmp_path / "state" / "runs" / "m-1.timeline.json").unlink()
-    ledger(project, None, Output(), alive=8)
+    ledger(project, Shown(alive=8), Output())
     out = " ".join(capsys.readouterr().out.split())
     assert "= requested" in out
     assert "alive n/a: " in out
     assert "the timeline of this measurement is not on this machine any more" in out
-    ledger(project, None, Output(json=True))
+    ledger(project, Shown(), Output(json=True))
     document = json.loads(capsys.readouterr().out)
     assert document["alive"] is None
     assert "not on this machine any more" in document["unknown"]["alive"]
@@ -117,7 +118,7 @@ def test_a_measured_run_tells_what_was_alive(whole_run):
 
 
 def test_every_reading_is_listed_when_it_is_asked_for(project, capsys):
-    ledger(project, None, Output())
+    ledger(project, Shown(), Output())
     assert "readings  " not in capsys.readouterr().out
-    ledger(project, None, Output(), readings=True)
+    ledger(project, Shown(readings=True), Output())
     assert "readings  process              256.00 MiB  forward: VmHWM" in capsys.readouterr().out

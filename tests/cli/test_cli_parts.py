@@ -13,6 +13,7 @@ from cli_shell import TINY
 
 from tui.commands import new, progress, steps
 from tui.commands.ledger import ledger
+from tui.commands.ledger_arguments import Shown
 from tui.commands.output import Output
 from tui.commands.progress import ProgressLines
 from tui.commands.unverified import warning
@@ -151,7 +152,7 @@ def probed(project: Path, spec: str = "", **more) -> None:
 
 def test_a_ledger_after_an_out_of_memory_exits_one_with_its_sentence(project, capsys):
     probed(project, outcome="out-of-memory", failure="out of memory: step")
-    assert ledger(project, None, Output()) == 1
+    assert ledger(project, Shown(), Output()) == 1
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == "DOES NOT FIT: out of memory: step."
     assert "STALE" not in said.out
@@ -164,7 +165,7 @@ def test_results_of_a_spec_that_has_changed_are_stale_on_both_streams(project, c
     verified(project, "verified", "sha256:f0d2f0d2")
     now = spec_hash(load(project)).removeprefix("sha256:")[:4]
     for call, id, command in (
-        (lambda: ledger(project, None, Output()), "p-0", "probe"),
+        (lambda: ledger(project, Shown(), Output()), "p-0", "probe"),
         (lambda: steps.show(project, "probe", Output()), "p-0", "probe"),
         (lambda: steps.show(project, "verify", Output()), "v-0", "verify"),
     ):
@@ -211,7 +212,7 @@ def test_the_demo_runs_every_step_then_a_smaller_batch_and_ends_with_where_to_lo
 
     monkeypatch.setattr(new.steps, "do", do)
     monkeypatch.setattr(
-        new, "ledger", lambda path, phase, output, probe: output.lines([f"ledger of {probe}"])
+        new, "ledger", lambda path, asked, output: output.lines([f"ledger of {asked.probe_id}"])
     )
     for _ in range(2):
         assert new.demo(Path("demo"), Options(), Output()) == 0

@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tui.budget import prediction as predictions
+from tui.budget import temporaries
 from tui.budget.checks import SumCheck, sum_checks
 from tui.budget.choose import ledger_probe
 from tui.budget.declared import Declared, Situation, declared, situation
 from tui.budget.forecast import NOT_PREDICTED, Forecast, forecast, of_bytes
+from tui.budget.host_ledger import HostRow, host_ledger
 from tui.budget.readings import Seen, seen_at
 from tui.budget.reconcile import Reconciled, reconcile
 from tui.budget.reconcile_evidence import Case
 from tui.budget.rows import Row, RowName, row_names
+from tui.budget.temporaries import Part
 from tui.budget.verdict import Verdict, after, verdict, worst_phase
 from tui.project.measured import Environment, Measured, PhasePeak, Probe
 from tui.project.model import Spec
@@ -56,6 +59,11 @@ class Ledger:
     prediction: Prediction | None = None
     reconciled: Reconciled | None = None
     """What the differences of predicted and measured come to; None: one of the two is not there."""
+
+    parts: tuple[Part, ...] = ()
+    """What the rows of temporaries are for, where a timeline of this phase was given."""
+    host: tuple[HostRow, ...] = ()
+    """What the same process keeps in main memory, a ledger of its own; empty when nothing is said to."""
 
     @property
     def phases(self) -> Mapping[str, PhasePeak]:
@@ -131,7 +139,17 @@ def ledger(
         prediction_id=id or None,
         prediction=found,
         reconciled=reconciled,
+        parts=_parts(kept, phase),
+        host=host_ledger(spec, measured, probe, at),
     )
+
+
+def _parts(kept: Timelines, phase: str | None) -> tuple[Part, ...]:
+    sides = [
+        None if one is None or phase is None else temporaries.at_peak(one, phase)
+        for one in (kept.predicted, kept.measured)
+    ]
+    return temporaries.parts(*sides)
 
 
 def _worst(probe: Probe | None, found: Prediction | None) -> str | None:

@@ -105,6 +105,52 @@ def at(timeline: Timeline, event: int) -> tuple[Temporary, ...]:
     return tuple(sorted(made, key=lambda one: (ROWS.index(one.row), -one.bytes, one.cause)))
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One cause of a row of a ledger, predicted beside measured; None: that side has no timeline."""
+
+    row: str
+    cause: str
+    predicted: int | None
+    measured: int | None
+    what: str
+    """The largest storages, of the measurement where there is one."""
+
+    @property
+    def difference(self) -> int | None:
+        """Measured less predicted; None: one of them is not there."""
+        return None if self.measured is None or self.predicted is None else self.measured - self.predicted
+
+
+def parts(
+    predicted: tuple[Temporary, ...] | None, measured: tuple[Temporary, ...] | None
+) -> tuple[Part, ...]:
+    """The causes of both sides together, by row and most bytes first; what one side lacks is exactly 0 there."""
+    told, seen = _by_cause(predicted), _by_cause(measured)
+    made: list[Part] = []
+    nothing: dict[tuple[str, str], Temporary] = {}
+    theirs, ours = told or nothing, seen or nothing
+    for key in dict.fromkeys([*ours, *theirs]):
+        there, here = theirs.get(key), ours.get(key)
+        largest = here or there
+        made.append(
+            Part(
+                row=key[0],
+                cause=key[1],
+                predicted=None if told is None else (there.bytes if there else 0),
+                measured=None if seen is None else (here.bytes if here else 0),
+                what=largest.what if largest else "",
+            )
+        )
+    return tuple(
+        sorted(made, key=lambda one: (ROWS.index(one.row), -max(one.measured or 0, one.predicted or 0)))
+    )
+
+
+def _by_cause(found: tuple[Temporary, ...] | None) -> dict[tuple[str, str], Temporary] | None:
+    return None if found is None else {(one.row, one.cause): one for one in found}
+
+
 def of_row(found: Iterable[Temporary] | None, row: str) -> tuple[Temporary, ...]:
     """Those of one row."""
     return tuple(one for one in found or () if one.row == row)

@@ -13,6 +13,7 @@ from typing import Any, cast
 from tui import __version__
 from tui.commands import steps
 from tui.commands.ledger import ledger
+from tui.commands.ledger_arguments import Shown
 from tui.commands.output import Output
 from tui.commands.templates import FAMILY_ARGS, ZOO_ARGS, demo_text, fallback, project_text
 from tui.engine.context import Options
@@ -146,7 +147,7 @@ def demo(folder: Path, options: Options, output: Output) -> int:
     output.talk(f"fallback: micro-batch {micro} x accumulate {accumulate}, the same samples a step")
     smaller = replace(options, batches=(micro,), accumulate=accumulate)
     code = max(code, _done(path, ("probe", "report"), smaller, output)[0])
-    ledger(path, None, output, main_probe)
+    ledger(path, Shown(probe_id=main_probe), output)
     if not (output.json or output.plain):
         output.lines(["", f"report  {path.with_suffix('.md')}", f"look    peakmark {path}"])
     return code

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tui.budget.comparable import void
-from tui.budget.ledger import Ledger, ledger, probe_verdict
+from tui.budget.host_ledger import HostRow
+from tui.budget.ledger import Ledger, Timelines, ledger, probe_verdict
+from tui.budget.temporaries import Part
 from tui.project.measured import Setting
 from tui.report.conditions import assumptions, environment_facts
 from tui.report.documents_exhausted import exhausted_document
@@ -26,6 +28,7 @@ def ledger_document(
     *,
     predicted: Mapping[str, int] | None = None,
     alive: Document | Missing | None = None,
+    timelines: Timelines | None = None,
 ) -> Document:
     """The ledger of one probe (None: the latest) in one phase (None: the worst).
 
@@ -35,11 +38,12 @@ def ledger_document(
         phase: which phase.
         predicted: bytes by row key, instead of those of the project's prediction.
         alive: what is alive at the peak, None: not asked for.
+        timelines: what the temporaries are for, and evidence for the causes of differences.
 
     Raises:
         KeyError: the probe or the phase does not exist.
     """
-    found = ledger(source.spec, source.measured, probe_id, phase, predicted=predicted)
+    found = ledger(source.spec, source.measured, probe_id, phase, predicted=predicted, timelines=timelines)
     told = found.prediction.phases if found.prediction and found.probe is None else {}
     peak = found.phases.get(found.phase or "") or told.get(found.phase or "")
     instant: Document = {
@@ -54,6 +58,9 @@ def ledger_document(
         "verdict": verdict_table(found.verdict),
         "instant": instant,
         "rows": [_row(found, key) for key in (row.key for row in found.rows)],
+        "temporaries": [_part(one) for one in found.parts],
+        "reconciliation": _reconciled(found),
+        "host": [_host(one) for one in found.host],
         "readings": readings(found.probe),
         "phases": phases(found.probe),
         "checks": [
@@ -166,8 +173,50 @@ def _row(found: Ledger, key: str) -> Document:
         "predicted_high_bytes": known(row.predicted_range and row.predicted_range[1], NO_RANGE),
         "difference_bytes": known(row.difference, reasons.get("measured") or reasons.get("predicted")),
         "cause": known(row.cause or None, "no difference to explain"),
+        "evidence": row.evidence,
+        "entered": row.entered,
         "origin": row.origin,
         "meaning": row.meaning,
+    }
+
+
+def _part(one: Part) -> Document:
+    unkept = "no timeline of it is kept"
+    return {
+        "row": one.row,
+        "cause": one.cause,
+        "predicted_bytes": known(one.predicted, unkept),
+        "measured_bytes": known(one.measured, unkept),
+        "difference_bytes": known(one.difference, unkept),
+        "what": one.what,
+    }
+
+
+def _host(one: HostRow) -> Document:
+    return {
+        "row": one.key,
+        "label": one.label,
+        "declared_bytes": known(one.declared, one.reasons.get("declared")),
+        "declared_as": one.declared_as,
+        "measured_bytes": known(one.measured, one.reasons.get("measured")),
+        "origin": one.origin,
+    }
+
+
+def _reconciled(found: Ledger) -> Document | Missing:
+    told = found.reconciled
+    if told is None:
+        return Missing("nothing of the same batch, device and spec was both predicted and measured")
+    return {
+        "absolute_bytes": told.absolute_bytes,
+        "compared_count": told.compared,
+        "differing_count": told.differing,
+        "unexplained_bytes": told.unexplained_bytes,
+        "unattributed_bytes": told.unattributed_bytes,
+        "unattributed_ratio": told.unattributed_ratio,
+        "minor": [
+            {"row": key, "cause": one.word, "evidence": one.evidence} for key, one in told.minor.items()
+        ],
     }
 
 

@@ -25,6 +25,8 @@ class Unit:
         """
         if size is None or size == 0:
             return units.gib(size)
+        if self.bytes == 1:
+            return units.exact(size)
         # units prints GiB: a figure in MiB is that of 1,024 times the bytes
         text = units.gib(size * (GIB // self.bytes), self.digits)
         if "<" in text:
@@ -59,6 +61,8 @@ def span(limits: tuple[int, int], unit: Unit) -> str:
     >>> span((2**29, 2**30), GIBIBYTES), span((2**20, 2**21 + 1), MEBIBYTES)
     ('0.50-1.00', '1-3')
     """
+    if unit.bytes == 1:
+        return f"{limits[0]:,}-{limits[1]:,}"
     if unit.bytes == GIB:
         return units.span(*limits)
     return f"{limits[0] // unit.bytes:,}-{-(-limits[1] // unit.bytes):,}"
@@ -66,6 +70,8 @@ def span(limits: tuple[int, int], unit: Unit) -> str:
 
 GIBIBYTES = Unit("GiB", GIB, 3)
 MEBIBYTES = Unit("MiB", MIB, 2)
+BYTES = Unit("B", 1, 0)
+"""Every byte, for those who compare."""
 
 
 def unit_for(requested: int | None) -> Unit:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tui.budget.declared import counter_note
-from tui.budget.ledger import NOT_DECLARED, Ledger, ledger
+from tui.budget.ledger import NOT_DECLARED, Ledger, Timelines, ledger
 from tui.budget.readings import allocated_bytes
 from tui.budget.rows import Row
 from tui.probe.protocol import PHASES
 from tui.project.measured import Measured, PhasePeak
 from tui.project.model import Spec
 from tui.report import sentences
-from tui.report.figures import Unit, unit_for
+from tui.report.figures import BYTES, Unit, unit_for
 from tui.report.lines import clip, closing, hanging, joined, right, wrap
+from tui.report.text_ledger_host import host_lines
+from tui.report.text_ledger_parts import parts_below, parts_compact
 from tui.report.text_ledger_predicted import (
     difference_cell,
     predicted_cell,
@@ -24,6 +26,8 @@ from tui.report.text_ledger_predicted import (
 
 LABEL = 22
 MAX_REASONS = 6
+LEAST_TEXT = 12
+"""Columns below which the table has no words at its right."""
 
 
 def ledger_lines(
@@ -35,6 +39,9 @@ def ledger_lines(
     project: str,
     width: int = 80,
     predicted: Mapping[str, int] | None = None,
+    timelines: Timelines | None = None,
+    exact: bool = False,
+    verbose: bool = False,
 ) -> list[str]:
     """The ledger of one probe in one phase, at most ``width`` columns wide.
 
@@ -46,15 +53,22 @@ def ledger_lines(
         project: the file's name, for the next command.
         width: terminal columns, at least 60.
         predicted: bytes by row key, instead of those of the project's prediction.
+        timelines: what the temporaries are for, and evidence for the causes of differences.
+        exact: every figure as an exact number of bytes.
+        verbose: what the temporaries are for under their rows, instead of in one line.
 
     Raises:
         KeyError: the probe or the phase does not exist.
     """
-    found = ledger(spec, measured, probe_id, phase, predicted=predicted)
+    found = ledger(spec, measured, probe_id, phase, predicted=predicted, timelines=timelines)
     beside = predicted is not None or found.prediction is not None
     requested = found.row("requested")
     unit = unit_for(requested.predicted if requested.measured is None else requested.measured)
-    lines = [*_head(spec, found, width), *_table(found, unit, width, beside)]
+    unit = BYTES if exact else unit
+    lines = [*_head(spec, found, width), *_table(found, unit, width, beside, verbose)]
+    if not verbose:
+        lines += parts_compact(found, unit, width)
+    lines += host_lines(found, unit, width)
     lines += _notes(spec, measured, found, unit, width, beside)
     lines += _phases(found, unit, width) if found.phases else predicted_phases(found, unit, width)
     lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
@@ -80,11 +94,14 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
     return lines if found.prediction is None else [*lines, *predicted_head(found, width)]
 
 
-def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
+def _table(found: Ledger, unit: Unit, width: int, predicted: bool, verbose: bool) -> list[str]:
     widths = (LABEL, 8, 10, 9, 9) if predicted else (LABEL, 10, 10, 10)
+    if unit is BYTES:
+        widths = (LABEL, 14, 14, 15, 14) if predicted else (LABEL, 16, 16, 16)
     names = ("declared", "predicted", "measured", "m - p") if predicted else ("declared", "measured", "m - d")
     head = right(names, widths[1:])
-    lines = [clip(unit.name.ljust(LABEL) + head + "  formula / other name", width)]
+    room = width - sum(widths) >= LEAST_TEXT
+    lines = [clip(unit.name.ljust(LABEL) + head + ("  formula / other name" if room else ""), width)]
     for row in found.rows:
         if _is_folded(row):
             continue
@@ -94,8 +111,10 @@ def _table(found: Ledger, unit: Unit, width: int, predicted: bool) -> list[str]:
             cells += [predicted_cell(row, unit), shown, difference_cell(row, unit)]
         else:
             cells += [unit.cell(row.measured), _difference(row.over_declared, unit)]
-        text = row.declared_as or row.other_name
+        text = (row.declared_as or row.other_name) if room else ""
         lines.append(clip(f"{row.label.ljust(LABEL)}{right(cells, widths[1:])}  {text}".rstrip(), width))
+        if verbose:
+            lines += parts_below(found, row.key, unit, widths, width if room else 0, predicted)
     return lines
 
 
