@@ -326,3 +326,11 @@ def test_a_small_decoder_learns_more_than_token_frequencies_in_60_steps(seed):
 
 def test_the_entropy_of_four_equal_tokens_is_log_4():
     assert tokens.unigram_entropy(torch.tensor([0, 1, 2, 3]), 4) == pytest.approx(1.3862943611)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 65])
+def test_few_sequences_are_the_first_of_what_operators_make(length, monkeypatch):
+    few = tokens.sequences(5, length, 97, 3, "train")
+    monkeypatch.setattr(tokens, "FEW", 0)
+    assert torch.equal(few, tokens.sequences(5, length, 97, 3, "train"))
+    assert few.dtype == torch.int64
