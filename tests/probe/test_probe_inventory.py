@@ -638,3 +638,32 @@ def test_experts_that_do_not_fit_what_is_said_of_them_are_unknown(routed, said):
 
 def test_a_dense_model_works_on_a_token_as_a_whole():
     assert inventory.take(nn.Linear(3, 3))["active_parameters"] == 12
+
+
+def test_tensors_are_listed_by_shape_and_dtype_up_to_a_limit(monkeypatch):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Linear(4, 3, dtype=torch.bfloat16))
+    model.scale = nn.Parameter(torch.ones(()), requires_grad=False)
+    expected = {
+        "scalar float32 frozen": 1,
+        "3x4 float32": 1,
+        "3 float32": 1,
+        "3x4 bfloat16": 1,
+        "3 bfloat16": 1,
+    }
+    assert inventory.take(model)["shapes"] == expected
+    monkeypatch.setattr(inventory, "MOST_SHAPES", 4)
+    found = inventory.take(model)
+    assert found["shapes"] == {}
+    assert found["unknown"]["shapes"] == "there are 5 different shapes of tensors, more than are listed"
+
+
+def test_elements_of_experts_are_counted_where_something_says_which_they_are():
+    assert inventory.take(nn.Linear(3, 2))["expert_parameters"] == 0
+    found = holdings(
+        nn.ModuleDict({"experts": nn.ModuleList([nn.Linear(3, 2, bias=False) for _ in range(4)])})
+    )
+    said = {"modules": "experts.*", "total": 4, "used": 2}
+    assert experts.elements(found, said, {}) == 24
+    unknown = {}
+    assert experts.elements(found, None, unknown) is None
+    assert unknown == {"expert_parameters": "experts looks like experts, and nothing says which are"}

@@ -260,3 +260,18 @@ def test_a_model_of_tensor_subclasses_can_be_tracked():
     held = [model.weight.qdata, model.weight.scale, model.weight.zero_point, model.bias]
     addresses = {one.untyped_storage().data_ptr() for one in held}
     assert Tracker(model)._weights == addresses
+
+
+def test_what_is_not_packed_is_named_by_its_kind_and_listed_by_its_shape():
+    model = nn.Sequential(nn.Embedding(10, 256), nn.Linear(256, 128), nn.LayerNorm(128))
+    model[1].weight = four_bit((128, 256))
+    model[0].requires_grad_(False)
+    found = inventory.take(model)
+    assert found["unpacked"] == {
+        "Embedding.weight": 2560,
+        "Linear.bias": 128,
+        "LayerNorm.weight": 128,
+        "LayerNorm.bias": 128,
+    }
+    assert found["shapes"] == {"10x256 float32 frozen": 1, "128 float32": 3}
+    assert inventory.take(nn.Linear(3, 2))["unpacked"] == {}

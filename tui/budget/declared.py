@@ -11,6 +11,7 @@ from tui.budget.declared_parts import (
     ITEM_BYTES,
     Declared,
     Situation,
+    as_float32,
     fullest,
     placed,
     product,
@@ -62,7 +63,9 @@ def declared(spec: Spec, inventory: Inventory | None, at: Situation) -> dict[str
         rows |= {"unsharded_weights": Declared(0, "1 rank"), "reduction_buckets": Declared(0, "1 rank")}
     else:
         dtypes = None if inventory is None else trainable(inventory, at.precision)
-        gradients = None if dtypes is None else product(dtypes, 1, spec, key="")
+        gradients = (
+            None if dtypes is None or inventory is None else product(dtypes, 1, spec, inventory, key="")
+        )
         for key, found in declared_ranks.passing(
             spec.placement,
             inventory,
@@ -83,7 +86,7 @@ def _weights(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
     dtypes = weight_dtypes(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown="the inventory's dtypes do not add up to its parameters")
-    row = product(dtypes, 1, spec, key="weights", fullest=fullest(spec, inventory))
+    row = product(dtypes, 1, spec, inventory, key="weights", full=fullest(spec, inventory, at.precision))
     return placed(spec.placement.weights, row, at.device)
 
 
@@ -126,7 +129,8 @@ def _master_weights(spec: Spec, inventory: Inventory, at: Situation) -> Declared
         if at.phase in ("start", "context", "build"):
             return Declared(0, "before the optimizer is built")
         elements = inventory.trainable_parameters
-        row = product({"float32": elements}, 1, spec, key="master_weights")
+        full = as_float32(fullest(spec, inventory, at.precision, trained=True))
+        row = product({"float32": elements}, 1, spec, inventory, key="master_weights", full=full)
         return placed(spec.placement.optimizer, row, at.device)
     if at.precision in ("bf16", "fp16"):
         return Declared(0, "torch.optim keeps none")
@@ -143,8 +147,8 @@ def _gradients(spec: Spec, inventory: Inventory, at: Situation) -> Declared:
     dtypes = trainable(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown="which dtypes of a mixed model are trained was not counted")
-    full = fullest(spec, inventory, trained=True)
-    row = product(dtypes, 1, spec, key="gradients", fullest=full)
+    full = fullest(spec, inventory, at.precision, trained=True)
+    row = product(dtypes, 1, spec, inventory, key="gradients", full=full)
     return placed(spec.placement.gradients, row, at.device)
 
 

@@ -6,6 +6,7 @@ from tui.budget.declared_parts import (
     ITEM_BYTES,
     Declared,
     Situation,
+    as_float32,
     converted,
     fullest,
     placed,
@@ -35,8 +36,9 @@ def optimizer_state(spec: Spec, inventory: Inventory, at: Situation) -> Declared
     dtypes = trainable(inventory, at.precision)
     if dtypes is None:
         return Declared(None, unknown=_MIXED)
-    if spec.placement.master_weights:
-        dtypes = {"float32": sum(dtypes.values())}  # the optimizer works on the fp32 copies
+    full = fullest(spec, inventory, at.precision, trained=True)
+    if spec.placement.master_weights:  # the optimizer works on the fp32 copies
+        dtypes, full = {"float32": sum(dtypes.values())}, as_float32(full)
     if rule.history:
         row = _history(rule, dtypes, spec)
     elif rule.factored:
@@ -44,8 +46,7 @@ def optimizer_state(spec: Spec, inventory: Inventory, at: Situation) -> Declared
     elif not rule.copies:
         row = Declared(0, "no state")
     else:
-        full = fullest(spec, inventory, trained=True)
-        row = product(dtypes, rule.copies, spec, key="optimizer_state", fullest=full)
+        row = product(dtypes, rule.copies, spec, inventory, key="optimizer_state", full=full)
     return placed(spec.placement.optimizer, _with_counters(row, rule, spec, inventory, at), at.device)
 
 
@@ -83,7 +84,7 @@ def _factored(rule: StateRule, spec: Spec, inventory: Inventory, at: Situation) 
     dtypes = (
         {"float32": sum(state.values())} if spec.placement.master_weights else converted(state, at.precision)
     )
-    found = product(dtypes, 1, spec, key="optimizer_state")
+    found = product(dtypes, 1, spec, inventory, key="optimizer_state")
     return Declared(found.bytes, f"{found.text}, rows and columns", found.unknown)
 
 

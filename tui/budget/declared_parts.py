@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tui.budget import declared_ranks
+from tui.budget import declared_ranks, sharding, stored
 from tui.project.inventory import Inventory
 from tui.project.model import PlacementSpec, Spec
 
@@ -109,18 +109,16 @@ def converted(built: Mapping[str, int], precision: str) -> dict[str, int]:
 
 def trainable(inventory: Inventory, precision: str) -> dict[str, int] | None:
     """Trained elements by dtype, or None when a frozen part of a mixed model hides which they are."""
-    dtypes = weight_dtypes(inventory, precision)
-    if dtypes is None or inventory.trainable_parameters == inventory.unique_parameters:
-        return dtypes
-    if len(dtypes) == 1:
-        return dict.fromkeys(dtypes, inventory.trainable_parameters)
     listed: dict[str, int] = {}
     for one in shapes(inventory):
         if one.trained:
             listed[one.dtype] = listed.get(one.dtype, 0) + elements(one.sizes) * one.tensors
-    if sum(listed.values()) != inventory.trainable_parameters:
-        return None
-    return converted(listed, precision)
+    if sum(listed.values()) == inventory.trainable_parameters:
+        return converted(listed, precision)
+    dtypes = weight_dtypes(inventory, precision)
+    if dtypes is None or inventory.trainable_parameters == inventory.unique_parameters:
+        return dtypes
+    return dict.fromkeys(dtypes, inventory.trainable_parameters) if len(dtypes) == 1 else None
 
 
 def elements(sizes: tuple[int, ...]) -> int:
@@ -142,56 +140,111 @@ def trainable_tensors(inventory: Inventory) -> int | None:
     return inventory.trainable_tensors
 
 
-def fullest(spec: Spec, inventory: Inventory, *, trained: bool = False) -> int | None:
-    """Elements of the fullest rank, padded rows included, where they were counted for this placement."""
-    if inventory.ranks != spec.placement.ranks:
+def fullest(
+    spec: Spec, inventory: Inventory, precision: str, *, trained: bool = False
+) -> dict[str, int] | None:
+    """Elements by dtype that the fullest rank holds where all is divided, padding included; None: not known.
+
+    Rows of each tensor for fsdp2, as ``torch.chunk`` cuts them; elements of each tensor for zero3.
+    """
+    place, listed = spec.placement, shapes(inventory)
+    if sum(one.tensors for one in listed) == inventory.tensors and place.strategy in sharding.GATHERS:
+        found: dict[str, int] = {}
+        for one in listed:
+            if not one.sizes and place.strategy == "fsdp2":
+                return None  # fully_shard takes no scalar
+            if one.trained or not trained:
+                flat = stored.flattened(elements(one.sizes), place.ranks)
+                part = stored.by_rows(one.sizes, place.ranks) if place.strategy == "fsdp2" else flat
+                found[one.dtype] = found.get(one.dtype, 0) + part.slice * one.tensors
+        return converted(found, precision)
+    if inventory.ranks != place.ranks or inventory.rank_parameters is None:
         return None
     if trained and inventory.trainable_parameters != inventory.unique_parameters:
         return None
-    return inventory.rank_parameters
+    dtypes = weight_dtypes(inventory, precision)
+    return None if dtypes is None or len(dtypes) != 1 else dict.fromkeys(dtypes, inventory.rank_parameters)
+
+
+def as_float32(dtypes: Mapping[str, int] | None) -> dict[str, int] | None:
+    """The same elements in fp32."""
+    return None if dtypes is None else {"float32": sum(dtypes.values())}
 
 
 def product(
-    dtypes: Mapping[str, int], copies: int, spec: Spec, *, key: str, fullest: int | None = None
+    dtypes: Mapping[str, int],
+    copies: int,
+    spec: Spec,
+    inventory: Inventory,
+    *,
+    key: str,
+    full: Mapping[str, int] | None = None,
 ) -> Declared:
-    """``copies`` of the elements in their dtypes, divided as the placement divides the row ``key``."""
+    """``copies`` of the elements in their dtypes, divided as the placement divides the row ``key``.
+
+    Args:
+        dtypes: elements of the whole model by dtype name.
+        copies: how many times they are there.
+        spec: whose placement it is.
+        inventory: tells which elements are of experts.
+        key: a row of the ledger; "": no strategy divides it.
+        full: elements of the fullest rank by the same names; None: not known.
+    """
     unknown = [name for name in dtypes if name not in ITEM_BYTES]
     if unknown:
         return Declared(None, unknown=f"bytes of one {unknown[0]} element are not known")
+    if not dtypes:
+        return Declared(0, "nothing is trained")
     items = {name: ITEM_BYTES[name] * copies for name in dtypes}
     itemsize = next(iter(items.values())) if len(items) == 1 else None
     if spec.placement.expert_parallel > 1 and key:
-        return _with_experts(dtypes, itemsize, spec, key)
+        told = spec.ledger.expert_parameters
+        return _with_experts(
+            dtypes, itemsize, spec, inventory.expert_parameters if told is None else told, key
+        )
     size = sum(count * items[name] for name, count in dtypes.items())
-    text = " + ".join(f"{count:,} x {items[name]} B" for name, count in dtypes.items())
-    found = declared_ranks.divided(spec.placement, key, size, text, itemsize, fullest)
+    if full is not None and full.keys() == items.keys() and _gathers(spec.placement, key):
+        held = sum(count * items[name] for name, count in full.items())
+        if held * spec.placement.ranks != size:
+            return Declared(held, f"{_terms(full, items)} on the fullest of {spec.placement.ranks} ranks")
+    found = declared_ranks.divided(spec.placement, key, size, _terms(dtypes, items))
     return Declared(found.bytes, found.text, found.unknown)
 
 
-def _with_experts(dtypes: Mapping[str, int], itemsize: int | None, spec: Spec, key: str) -> Declared:
+def _terms(dtypes: Mapping[str, int], items: Mapping[str, int]) -> str:
+    return " + ".join(f"{count:,} x {items[name]} B" for name, count in dtypes.items())
+
+
+def _gathers(place: PlacementSpec, key: str) -> bool:
+    """Whether ranks alone divide the row, each tensor by itself."""
+    alone = place.ranks > 1 and place.tensor_parallel * place.pipeline_parallel == 1
+    return alone and place.strategy in sharding.GATHERS and key in sharding.DIVIDED[place.strategy]
+
+
+def _with_experts(
+    dtypes: Mapping[str, int], itemsize: int | None, spec: Spec, experts: int | None, key: str
+) -> Declared:
     """Experts are shared out over groups of ranks; a strategy divides each over the ranks that hold the same ones."""
-    place, experts, total = spec.placement, spec.ledger.expert_parameters, sum(dtypes.values())
+    place, total = spec.placement, sum(dtypes.values())
     if experts is None:
-        return Declared(None, unknown="[ledger] expert_parameters does not say how many are of experts")
+        said = "which elements are of experts was not counted, and [ledger] expert_parameters does not say it"
+        return Declared(None, unknown=said)
     if itemsize is None:
         return Declared(None, unknown="in which of several dtypes the experts are is not declared")
     if experts > total:
-        said = f"[ledger] expert_parameters is {experts:,}, more than the {total:,} of this row"
-        return Declared(None, unknown=said)
-    rest = _line(place, key, total - experts, itemsize)
+        return Declared(
+            None, unknown=f"{experts:,} elements are of experts, more than the {total:,} of this row"
+        )
     over = place.expert_parallel
-    held = -(-experts // over)
+    rest = declared_ranks.divided(
+        place, key, (total - experts) * itemsize, f"{total - experts:,} x {itemsize} B"
+    )
     fewer = replace(place, ranks=place.ranks // over)
-    own = _line(fewer, key, held, itemsize, f"{experts:,} x {itemsize} B / {over} (expert parallel)")
+    text = f"{experts:,} x {itemsize} B / {over} (expert parallel)"
+    own = declared_ranks.divided(fewer, key, -(-experts // over) * itemsize, text)
     if rest.bytes is None or own.bytes is None:
-        return rest if rest.bytes is None else own
+        return Declared(None, unknown=rest.unknown or own.unknown)
     return Declared(rest.bytes + own.bytes, f"{rest.text} + {own.text}")
-
-
-def _line(place: PlacementSpec, key: str, count: int, itemsize: int, text: str = "") -> Declared:
-    said = text or f"{count:,} x {itemsize} B"
-    found = declared_ranks.divided(place, key, count * itemsize, said, itemsize, None)
-    return Declared(found.bytes, found.text, found.unknown)
 
 
 def placed(where: str, row: Declared, device: str) -> Declared:

@@ -25,9 +25,7 @@ class Line:
     unknown: str = ""
 
 
-def divided(
-    placement: PlacementSpec, key: str, size: int, text: str, itemsize: int | None, fullest: int | None
-) -> Line:
+def divided(placement: PlacementSpec, key: str, size: int, text: str) -> Line:
     """``size`` bytes of the row ``key`` on the fullest device.
 
     Args:
@@ -35,15 +33,10 @@ def divided(
         key: a ledger row; "" is divided by no strategy.
         size: of the whole model's row.
         text: its arithmetic.
-        itemsize: bytes of the row for one parameter, None where there are several dtypes.
-        fullest: elements of the fullest rank, padded rows included; None: not counted.
     """
     ranks, parallel = placement.ranks, placement.tensor_parallel * placement.pipeline_parallel
     mine = ranks > 1 and key in sharding.DIVIDED[placement.strategy]
-    if mine and fullest is not None and itemsize is not None and parallel == 1:
-        if placement.strategy in sharding.GATHERS and fullest * ranks * itemsize != size:
-            return Line(fullest * itemsize, f"{fullest:,} x {itemsize} B on the fullest of {ranks} ranks")
-    elif mine and placement.strategy == "fsdp2" and size % ranks and parallel == 1:
+    if mine and placement.strategy == "fsdp2" and size % ranks and parallel == 1:
         return Line(None, unknown=f"{size:,} B over {ranks} ranks: padding goes by tensor shape")
     for divisor, what in ((placement.tensor_parallel, "tensor"), (placement.pipeline_parallel, "pipeline")):
         text += f" / {divisor} ({what} parallel, declared)" if divisor > 1 else ""

@@ -57,7 +57,7 @@ def active(found: Holdings, routed: Optional[Dict[str, Any]], unknown: Dict[str,
         unknown["active_parameters"] = "%s looks like experts, and nothing says how many a token uses" % name
         return None
     pattern, all_of_them, used = str(routed["modules"]), int(routed["total"]), int(routed["used"])
-    size = sum(one.elements for one in found.parameters if any(_below(name, pattern) for name in one.names))
+    size = _size(found, pattern)
     if not size:
         unknown["active_parameters"] = "no parameter is of the experts %s" % pattern
         return None
@@ -67,6 +67,21 @@ def active(found: Holdings, routed: Optional[Dict[str, Any]], unknown: Dict[str,
         )
         return None
     return total - size * (all_of_them - used) // all_of_them
+
+
+def elements(found: Holdings, routed: Optional[Dict[str, Any]], unknown: Dict[str, str]) -> Optional[int]:
+    """Elements of all routed experts together, 0 without any; see ``active``."""
+    if routed is not None:
+        return _size(found, str(routed["modules"]))
+    name = looks_routed(found)
+    if name is None:
+        return 0
+    unknown["expert_parameters"] = "%s looks like experts, and nothing says which are" % name
+    return None
+
+
+def _size(found: Holdings, pattern: str) -> int:
+    return sum(one.elements for one in found.parameters if any(_below(name, pattern) for name in one.names))
 
 
 def _below(name: str, pattern: str) -> bool:

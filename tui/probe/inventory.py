@@ -49,6 +49,7 @@ def take(
         **ranks.shares(parameters, placement or {}, unknown),
         **ranks.gathered(model, placement or {}, unknown),
         "active_parameters": experts.active(found, routed, unknown),
+        "expert_parameters": experts.elements(found, routed, unknown),
         "dtypes": _dtypes(parameters),
         "shapes": _shapes(parameters, unknown),
         "unpacked": _unpacked(found),

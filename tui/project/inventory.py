@@ -49,6 +49,8 @@ class Inventory:
     persistent_buffer_bytes: int | None = None
     active_parameters: int | None = None
     """Elements that work on one token: all of them without experts."""
+    expert_parameters: int | None = None
+    """Elements of all routed experts together; 0: there are none."""
     ranks: int = 1
     rank_parameters: int | None = None
     """Elements that the fullest rank holds under the placement."""
