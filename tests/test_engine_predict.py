@@ -94,7 +94,12 @@ async def test_the_child_is_asked_for_the_gpu_that_is_named(path):
             "threads_per_sm": 2048,
         },
         "allocator": "expandable_segments:True",
-        "capacity_bytes": None,
+        "capacity_bytes": [
+            56 * GIB - 615 * MIB,
+            56 * GIB - 520 * MIB,
+            60 * GIB - 615 * MIB,
+            60 * GIB - 520 * MIB,
+        ],
         "workspaces": {},
         "points": [{"micro": 8, "accumulate": 1, "length": None}],
         "largest": None,

@@ -6,14 +6,16 @@ a prediction of one kind of device never stands beside a measurement on another.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
 
+from tui import units
 from tui.budget import gpus
-from tui.budget.verdict import Verdict, verdict
+from tui.budget.verdict import Verdict, Word, verdict
 from tui.project.calibration import Calibration
 from tui.project.measured import Environment, Measured, Probe
 from tui.project.model import Spec
-from tui.project.prediction import PredictedPeak, Prediction
+from tui.project.prediction import PredictedPeak, Prediction, Within
 
 LEAST_DIGITS = len("sha256:") + 8
 RESERVED_BAND = 0.006
@@ -90,14 +92,27 @@ def worst_peak(found: Prediction) -> PredictedPeak | None:
     return found.phases.get(found.worst_phase or "")
 
 
-def prediction_verdict(spec: Spec, found: Prediction) -> Verdict:
-    """Whether it fits, by prediction: FITS by the most that it may take, DOES NOT FIT by the least.
+@dataclass(frozen=True, slots=True)
+class PredictedVerdict(Verdict):
+    """A verdict by prediction; the allocator may have to empty its cache for it."""
 
-    The budget is the spec's, or the target's whole memory.  Between the two the word is UNKNOWN: the allocator empties
-    its cache before it gives up, and the context is a range.
+    retries: int = 0
+    """How often it empties its cache in all that was predicted."""
+    steady_retries: int = 0
+    """How often in every later iteration."""
+    held_to: int | None = None
+    """Bytes that the allocator must be held to for that; None: the GPU itself holds it."""
+
+
+def prediction_verdict(spec: Spec, found: Prediction) -> PredictedVerdict:
+    """Whether it fits, by prediction, in the spec's budget or the target's whole memory.
+
+    What the process holds beside the allocator is a range: the allocator was simulated within what either end leaves
+    of the budget.  The word is that of the largest context, and UNKNOWN where it does not fit then and does with the
+    smallest, or where a part is not known.
     """
     process = process_range(found)
-    made = verdict(
+    plain = verdict(
         process[1] if process else None,
         spec.budget.job,
         spec.budget.reserve,
@@ -105,20 +120,146 @@ def prediction_verdict(spec: Spec, found: Prediction) -> Verdict:
         device_total=found.target_total_bytes if found.semantics == "cuda" else None,
         unknown=_why_no_process(found),
     )
-    if made.budget_from.startswith("device total"):
-        made = replace(made, budget_from="the GPU's total")
-    made = replace(made, by="prediction")
+    made = PredictedVerdict(**{one.name: getattr(plain, one.name) for one in fields(plain)})
+    origin = "the GPU's total" if made.budget_from.startswith("device total") else made.budget_from
+    made = replace(made, by="prediction", budget_from=origin)
     if made.budget_bytes is None:
         return made
+    floor = _floor(found)
+    over = floor is not None and floor > made.budget_bytes
+    if process is None:
+        return _short(made, "DOES NOT FIT", floor, "") if over else made
+    high = _at(found, found.context_high_bytes or 0, made.budget_bytes, made.reserve_bytes)
+    low = _at(found, found.context_low_bytes or 0, made.budget_bytes, made.reserve_bytes)
+    if over or high.word == low.word == "DOES NOT FIT":
+        return _short(made, "DOES NOT FIT", floor if over else process[1], _where(low.within))
+    if high.word is None or low.word is None:
+        return _short(made, "UNKNOWN", process[1], NOT_SIMULATED)
+    if "DOES NOT FIT" in (high.word, low.word):
+        return _short(made, "UNKNOWN", process[1], _ends(found, high, low))
+    return _within_budget(made, found, high, low)
+
+
+NOT_SIMULATED = (
+    "it fits only if the allocator empties its cache, and that was not simulated within this budget: "
+    "predict again"
+)
+
+
+class _End(NamedTuple):
+    """The verdict at one end of the range of contexts."""
+
+    word: Word | None
+    context: int
+    within: Within | None
+    """The simulation that decided; None: none was needed, or there is none."""
+
+
+def _at(found: Prediction, context: int, budget: int, reserve: int) -> _End:
+    by_capacity = {one.capacity_bytes: one for one in found.within}
+    reserved = most(found, "reserved_bytes") or 0
+    limits: tuple[tuple[int, Word], ...] = (
+        (budget - reserve, "FITS"),
+        (budget, "FITS ONLY WITHOUT THE RESERVE"),
+    )
+    missing, last = False, None
+    for limit, word in limits:
+        one = by_capacity.get(limit - context)
+        if one is None and reserved <= limit - context:
+            return _End(word, context, None)
+        if one is not None and not one.phase:
+            return _End(None if missing else word, context, one)
+        missing = missing or (one is None and limit > context)
+        last = one
+    if missing and last is None:
+        return _End(None, context, None)
+    return _End("DOES NOT FIT", context, last)
+
+
+def _within_budget(made: PredictedVerdict, found: Prediction, high: _End, low: _End) -> PredictedVerdict:
+    reserved = most(found, "reserved_bytes") or 0
+    held = [
+        (reserved if one.within is None else one.within.reserved_bytes or 0) + one.context
+        for one in (high, low)
+    ]
+    size = max(held)
+    assert high.word is not None
+    assert made.budget_bytes is not None
+    simulated = [one.within for one in (high, low) if one.within is not None]
+    retries = max((one.retries for one in simulated), default=0)
+    limit = made.budget_bytes - (made.reserve_bytes if high.word == "FITS" else 0)
+    below = found.target_total_bytes is not None and limit < found.target_total_bytes
+    return replace(
+        made,
+        word=high.word,
+        process_bytes=size,
+        spare_bytes=made.budget_bytes - made.reserve_bytes - size,
+        why="",
+        retries=retries,
+        steady_retries=max((one.steady_retries for one in simulated), default=0),
+        held_to=limit - high.context if retries and below else None,
+    )
+
+
+def _short(made: PredictedVerdict, word: Word, size: int | None, why: str) -> PredictedVerdict:
+    """``made`` with another word, and what is missing of ``size`` bytes."""
+    spare = (
+        None if size is None or made.budget_bytes is None else made.budget_bytes - made.reserve_bytes - size
+    )
+    return replace(made, word=word, process_bytes=size, spare_bytes=spare, why=why)
+
+
+def _floor(found: Prediction) -> int | None:
+    """What it takes however well the allocator does: tensors, and the smallest context."""
     least = most(found, "allocated_bytes" if found.semantics == "cuda" else "requested_bytes")
-    floor = None if least is None else least + (found.context_low_bytes or 0)
-    if floor is not None and floor > made.budget_bytes:
-        short = made.budget_bytes - made.reserve_bytes - floor
-        return replace(made, word="DOES NOT FIT", process_bytes=floor, spare_bytes=short, why="")
-    if made.word != "DOES NOT FIT":
-        return made
-    why = "it fits only if the allocator empties its cache, or the context is small: measure it"
-    return replace(made, word="UNKNOWN", why=why, spare_bytes=None)
+    return None if least is None else least + (found.context_low_bytes or 0)
+
+
+def _where(one: Within | None) -> str:
+    """Where the allocator ran out of memory, and why; "" where it was not simulated."""
+    if one is None:
+        return ""
+    place = f" in operator {one.operator}" if one.operator else ""
+    place += f" of {one.module}" if one.module else ""
+    allocated, capacity = units.size(one.allocated_bytes), units.size(one.capacity_bytes)
+    said = (
+        f"out of memory in {one.phase}{place}: it asks for {units.size(one.asked_bytes)} and {allocated} of "
+    )
+    said += f"{capacity} are allocated"
+    if one.cause == "fragmentation":
+        return f"{said}; the largest free block has {units.size(one.largest_free_block_bytes)}: fragmentation"
+    return f"{said}: capacity"
+
+
+def _ends(found: Prediction, high: _End, low: _End) -> str:
+    """Why the verdict depends on the context."""
+    said: list[str] = []
+    for one in (low, high):
+        word = {"FITS": "it fits", "DOES NOT FIT": "it does not fit"}.get(
+            one.word or "", "it takes of the reserve"
+        )
+        retried = one.within.retries if one.within is not None and not one.within.phase else 0
+        word += f", its cache emptied {times(retried)}" if retried else ""
+        word += f" ({_where(one.within)})" if one.word == "DOES NOT FIT" and one.within else ""
+        said.append(f"with a context of {one.context // 2**20:,} MiB {word}")
+    return "; ".join(said) + "; measure once on that GPU to know its context"
+
+
+def times(count: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def capacities(spec: Spec, target_total: int | None, context: tuple[int, int] | None) -> list[int]:
+    """What the allocator may reserve of the budget, with its reserve and without, at both ends of the context.
+
+    Bytes, the smallest first; empty where a part is not known.
+    """
+    total = whole_budget(spec, target_total)
+    if total is None or context is None:
+        return []
+    left = {limit - one for limit in (total, total - spec.budget.reserve) for one in context}
+    return sorted(one for one in left if one > 0)
 
 
 def _why_no_process(found: Prediction) -> str:

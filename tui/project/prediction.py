@@ -27,6 +27,28 @@ class PredictedPeak:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """What the allocator does when it may reserve so much and no more."""
+
+    capacity_bytes: int
+    retries: int = 0
+    """How often it empties its cache, in all that was predicted."""
+    steady_retries: int = 0
+    """How often in an iteration like every later one."""
+    reserved_bytes: int | None = None
+    """At its most, until it ran out of memory if it did."""
+    phase: str = ""
+    """Where it runs out of memory; "": it does not."""
+    operator: str = ""
+    module: str = ""
+    asked_bytes: int | None = None
+    allocated_bytes: int | None = None
+    largest_free_block_bytes: int | None = None
+    cause: str = ""
+    """capacity: what is allocated leaves too little; fragmentation: it would do, and the free bytes lie in pieces."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One workload at one batch on one device."""
 
@@ -59,6 +81,10 @@ class Prediction:
     not_covered: tuple[str, ...] = ()
     allocator: str = ""
     """Settings of the allocator; "" is the default."""
+    allocator_rules: str = ""
+    """How far the simulated rules are proved under these settings."""
+    within: tuple[Within, ...] = ()
+    """What happens within what a budget, with and without its reserve, leaves beside the context."""
     segments: int | None = None
     """Segments that the allocator holds at the end."""
     retries: int = 0
@@ -79,6 +105,11 @@ class Prediction:
     """The next micro-batch, which does not fit."""
     largest_exact: bool = True
     """Whether every size between was simulated from traced sizes that follow the line exactly."""
+    emptying: int | None = None
+    """Largest micro-batch within the same limit when the allocator may empty its cache."""
+    emptying_retries: int | None = None
+    emptying_next: int | None = None
+    """The next one, which runs out of memory; None: it was not looked at."""
     line_fixed_bytes: int | None = None
     line_per_sample_bytes: int | None = None
     line_residual_bytes: int | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tui import units
+from tui.budget.prediction import PredictedVerdict, times
 from tui.budget.verdict import Verdict
 from tui.project.measured import Environment, Precision, Probe
 from tui.project.model import Spec
@@ -57,6 +58,7 @@ def verdict(found: Verdict, unit: Unit) -> str:
     if found.why or found.spare_bytes is None:
         return f"{found.word}: {found.why or 'process or budget is n/a'}."
     where = f", in the worst phase ({found.worst_phase})" if found.worst_phase else ""
+    where += emptied(found)
     if found.word == "FITS":
         beyond = "beyond the reserve" if found.reserve_bytes else "to spare"
         return f"FITS with {unit.text(found.spare_bytes)} {beyond}{where}."
@@ -65,6 +67,21 @@ def verdict(found: Verdict, unit: Unit) -> str:
         return f"{found.word}: {used}{where}."
     over = -found.spare_bytes - found.reserve_bytes
     return f"{found.word}: {unit.text(over)} more than the {unit.text(found.budget_bytes)} there are{where}."
+
+
+def emptied(found: Verdict) -> str:
+    """``, its cache emptied 3 times, once in every later iteration``; "" where it is not."""
+    if not isinstance(found, PredictedVerdict) or not found.retries:
+        return ""
+    later = (
+        f"{times(found.steady_retries)} in every later iteration"
+        if found.steady_retries
+        else "none of them later"
+    )
+    held = ""
+    if found.held_to is not None:
+        held = f", if the allocator is held to {units.size(found.held_to)}"
+    return f", its cache emptied {times(found.retries)} ({later}){held}"
 
 
 def budget(found: Verdict, unit: Unit) -> list[str]:

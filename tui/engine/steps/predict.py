@@ -6,6 +6,7 @@ No device is held: the child sees none.  Several batches or lengths are points o
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,12 @@ from tui.project.model import Spec
 from tui.project.prediction import Prediction
 
 NOT_ASKED = "not asked for: --largest"
+MEASURE = "peakmark probe"
+WORST_FIRST = ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE", "UNKNOWN")
 
 
 async def run(context: Context) -> StepResult:
-    """Predict every batch and length asked, save each; code 1 when one of them does not fit.
+    """Predict every batch and length asked, save each; code 1 unless all of them fit.
 
     In a run that measures too, what is measured decides: that nothing could be predicted is told and the run goes
     on, and a prediction that does not fit is no verdict.
@@ -48,10 +51,8 @@ async def run(context: Context) -> StepResult:
         return saved if alone or saved.outcome == "cancelled" else dataclasses.replace(saved, code=0)
     found = [predictions.prediction_verdict(project.spec, one) for one in saved.values()]
     words = [one.word for one in found]
-    worst = next(
-        (one for one in found if one.word in ("DOES NOT FIT", "FITS ONLY WITHOUT THE RESERVE")), found[0]
-    )
-    code = 0 if worst.word in ("FITS", "UNKNOWN") or not alone else VerdictError.code
+    worst = next((one for word in WORST_FIRST for one in found if one.word == word), found[0])
+    code = 0 if worst.word == "FITS" or not alone else VerdictError.code
     text = worst.word if len(words) == 1 else f"{words.count('FITS')} of {len(words)} fit"
     return StepResult(worst.outcome, code, f"{text}, by prediction", max(saved))
 
@@ -92,7 +93,7 @@ async def predict(
         context, project, "predict", id=id, micro=first["micro"], accumulate=first["accumulate"],
         length=first["length"], device="cpu", extra={"predict": told},
     )  # fmt: skip
-    outcome = await context.measure(plan, f"prediction for {target.text}")
+    outcome = _named(await context.measure(plan, f"prediction for {target.text}"), project)
     if outcome.word != "done" or not outcome.predicted:
         return _ended(outcome)
     ids = [id, *(new_id("f") for _ in outcome.predicted[1:])]
@@ -115,6 +116,17 @@ def _ended(outcome: Outcome) -> StepResult:
     if outcome.failure is not None and outcome.failure.kind == "prediction":
         return dataclasses.replace(result, outcome="refused")
     return result
+
+
+def _named(outcome: Outcome, project: Project) -> Outcome:
+    """The child knows no file's name: its hints to measure instead get the project's."""
+    failure = outcome.failure
+    if failure is None or failure.kind != "prediction" or MEASURE not in failure.hint:
+        return outcome
+    name = shlex.quote(project.path.name)
+    hint = failure.hint.replace(MEASURE, f"{MEASURE} {name}", 1)
+    sentence = outcome.sentence.replace(MEASURE, f"{MEASURE} {name}", 1)
+    return dataclasses.replace(outcome, sentence=sentence, failure=dataclasses.replace(failure, hint=hint))
 
 
 def refuse(project: Project, kind: str) -> None:
@@ -172,7 +184,7 @@ def asked(
         "semantics": target.kind,
         "target": target.table(),
         "allocator": options.alloc_conf or "",
-        "capacity_bytes": None,
+        "capacity_bytes": _capacities(target, project),
         "workspaces": predictions.workspaces_of(target.gpu, project.measured),
         "points": [dict(one) for one in points],
         "largest": None
@@ -180,6 +192,12 @@ def asked(
         else {"reserved_limit_bytes": limit, "upper": min(bounds, default=None)},
         "placement": placing.predicted(spec.placement),
     }
+
+
+def _capacities(target: Target, project: Project) -> list[int] | None:
+    """What the allocator may reserve, for every end of what else the process holds; None: that is not known."""
+    around, _ = around_of(target, project)
+    return predictions.capacities(project.spec, target.total_bytes, around) or None
 
 
 def _with_timeline(found: Prediction, outcome: Outcome) -> Prediction:

@@ -12,7 +12,7 @@ from tui.engine.steps import common
 from tui.engine.steps.predict_target import Target
 from tui.probe.protocol import PHASES, REQUESTED_ROWS
 from tui.project.load import Project
-from tui.project.prediction import PredictedPeak, Prediction
+from tui.project.prediction import PredictedPeak, Prediction, Within
 
 
 def prediction_of(
@@ -67,6 +67,8 @@ def prediction_of(
         not_covered=tuple(table.get("not_covered") or ()),
         ranges={name: tuple(limits) for name, limits in dict(table.get("ranges") or {}).items()},
         allocator=str(table.get("allocator", "")),
+        allocator_rules=str(table.get("allocator_rules") or ""),
+        within=tuple(_within(one) for one in table.get("within") or ()),
         segments=table.get("segments"),
         retries=int(table.get("retries") or 0),
         exhausted=_exhausted(table.get("out_of_memory")),
@@ -106,6 +108,23 @@ def _answered(one: Mapping[str, Any]) -> str:
     return said + (f", {count:,} times" if count > 1 else "")
 
 
+def _within(one: Mapping[str, Any]) -> Within:
+    failed: Mapping[str, Any] = one.get("out_of_memory") or {}
+    return Within(
+        capacity_bytes=one["capacity_bytes"],
+        retries=int(one.get("retries") or 0),
+        steady_retries=int(one.get("steady_retries") or 0),
+        reserved_bytes=one.get("reserved_bytes"),
+        phase=failed.get("phase") or "",
+        operator=failed.get("operator") or "",
+        module=failed.get("module") or "",
+        asked_bytes=failed.get("asked_bytes"),
+        allocated_bytes=failed.get("allocated_bytes"),
+        largest_free_block_bytes=failed.get("largest_free_block_bytes"),
+        cause=failed.get("rule") or "",
+    )
+
+
 def _exhausted(found: Mapping[str, Any] | None) -> str:
     if not found:
         return ""
@@ -125,14 +144,20 @@ def with_largest(found: Prediction, outcome: Outcome, limit: int | None, why: st
     unknown = dict(found.unknown)
     if table.get("micro") is None:
         reasons: Mapping[str, Any] = table.get("unknown") or {}
-        unknown["largest"] = str(reasons.get("micro") or "not even one sample fits")
+        unknown["largest"] = str(
+            reasons.get("micro") or "not even one sample fits without emptying the cache"
+        )
     following: Mapping[str, Any] = table.get("next") or {}
+    emptying: Mapping[str, Any] = table.get("emptying") or {}
     return dataclasses.replace(
         found,
         largest=table.get("micro"),
         largest_limit_bytes=limit,
         largest_reserved_bytes=table.get("reserved_bytes"),
         largest_next=following.get("micro"),
+        emptying=emptying.get("micro"),
+        emptying_retries=emptying.get("retries"),
+        emptying_next=emptying.get("next"),
         largest_exact=bool(table.get("exact", True)),
         line_fixed_bytes=line.get("fixed_bytes"),
         line_per_sample_bytes=line.get("per_sample_bytes"),

@@ -27,17 +27,22 @@ class Levels(NamedTuple):
 
 
 class Exhausted(NamedTuple):
-    """The allocation that failed: in which interval, and what ``allocator.OutOfMemory`` says of it."""
+    """The allocation that failed: in which interval, what ``OutOfMemory`` says of it, and for which storage."""
 
     interval: int
     error: OutOfMemory
+    storage: int
 
 
 class Simulated(NamedTuple):
-    """``levels`` of every interval that was finished; ``exhausted``: None when nothing failed."""
+    """``levels`` of every interval that was finished; ``exhausted``: None when nothing failed.
+
+    ``retries``: how often the allocator had emptied its cache by the end of each of them.
+    """
 
     levels: List[Levels]
     exhausted: Optional[Exhausted]
+    retries: List[int]
 
 
 def simulate(
@@ -45,7 +50,8 @@ def simulate(
 ) -> Simulated:
     """Play ``events``; ``intervals`` are their (first, last) ones, in order and without overlap."""
     levels: List[Levels] = []
-    place = 0
+    retries: List[int] = []
+    place, id = 0, -1
     malloc, free = allocator.malloc, allocator.free
     for number, (first, last) in enumerate(intervals):
         try:
@@ -55,8 +61,9 @@ def simulate(
             for id, nbytes in events[first:last]:
                 malloc(id, nbytes) if nbytes > 0 else free(id)
         except OutOfMemory as error:
-            return Simulated(levels, Exhausted(number, error))
+            return Simulated(levels, Exhausted(number, error, id), retries)
         place = last
+        retries.append(allocator.num_alloc_retries)
         levels.append(
             Levels(
                 allocator.peak_requested,
@@ -66,7 +73,7 @@ def simulate(
                 allocator.reserved,
             )
         )
-    return Simulated(levels, None)
+    return Simulated(levels, None, retries)
 
 
 def largest_reserved(levels: Sequence[Levels]) -> int:

@@ -1,7 +1,8 @@
 """Memory of full iterations on a device that need not be here: traced without values, allocated by its rules.
 
 ``plan.extra["predict"]``: ``semantics`` ("cuda" or "cpu"), ``target`` (see ``semantics.Target``), ``allocator``
-(settings as in PYTORCH_CUDA_ALLOC_CONF), ``capacity_bytes`` (what may be reserved; None: no limit), ``points``
+(settings as in PYTORCH_CUDA_ALLOC_CONF), ``capacity_bytes`` (what may be reserved; None: no limit; a list: no limit,
+and then ``within`` each of them), ``points``
 ([{"micro", "accumulate", "length"}], the first is the one asked for), ``largest`` (None, or {"reserved_limit_bytes",
 "upper"}: the largest micro-batch within that limit).
 """
@@ -10,14 +11,14 @@ from __future__ import annotations
 
 import copy
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Sequence
 
 from .. import peaks, timeline
 from ..allocator import CachingAllocator
 from ..allocator_settings import AllocatorSettings, SettingsError, parse
 from ..faults import TaskError
 from ..predict import point as points
-from ..predict import refuse, search
+from ..predict import refuse, search, within
 from ..predict.semantics import Target, open_semantics
 from ..protocol import Progress, ResultReady
 
@@ -50,8 +51,16 @@ class _Predicting:
         for one in self.asked["points"]:
             traced = self._trace(one)
             begun = time.monotonic()
-            allocator = self._allocator(self.asked.get("capacity_bytes"))
-            found = points.table(traced, traced.simulate(allocator))
+            limit = self.asked.get("capacity_bytes")
+            several: Sequence[int] = limit if isinstance(limit, list) else ()
+            allocator = self._allocator(None if isinstance(limit, list) else limit)
+            simulated = traced.simulate(allocator)
+            found = points.table(traced, simulated)
+            found["allocator"] = self.asked.get("allocator") or ""
+            if self.semantics.kind == "cuda":
+                found["within"] = within.tables(
+                    traced, simulated, several, self._limited, self._settings.default
+                )
             found.update(self._told(one, allocator), simulate_s=time.monotonic() - begun)
             if self.semantics.kind == "cpu":
                 _drop_allocator(found)
@@ -65,14 +74,18 @@ class _Predicting:
 
     def _largest(self, one: Dict[str, Any], first: Point) -> None:
         wanted = self.asked["largest"]
-        found = search.Search(
-            one["micro"],
-            first,
-            lambda micro: self._trace({**one, "micro": micro}),
-            wanted["reserved_limit_bytes"],
-            self._allocator,
-            wanted.get("upper"),
-        ).run()
+        limit, upper = wanted["reserved_limit_bytes"], wanted.get("upper")
+        traced = {one["micro"]: first}
+
+        def trace(micro: int) -> Point:
+            if micro not in traced:
+                traced[micro] = self._trace({**one, "micro": micro})
+            return traced[micro]
+
+        found = search.Search(one["micro"], first, trace, limit, self._allocator, upper).run()
+        if not found["unknown"]:
+            best = found["micro"] or 0
+            found["emptying"] = within.Emptying(traced, trace, limit, self._limited, best, upper).run()
         self.report(ResultReady("predicted_largest", found))
 
     def _trace(self, one: Dict[str, Any]) -> Point:
@@ -94,9 +107,17 @@ class _Predicting:
     def _allocator(self, capacity: Optional[int]) -> CachingAllocator:
         return CachingAllocator(capacity, settings=self._settings)
 
+    def _limited(self, capacity: Optional[int]) -> CachingAllocator:
+        """One that reserves at most ``capacity`` bytes of the target's memory."""
+        if capacity is None:
+            return self._allocator(None)
+        total = (self.asked.get("target") or {}).get("total_bytes")
+        return self._allocator(within.capacity_under(self._settings, capacity, total))
+
     def _told(self, one: Dict[str, Any], allocator: CachingAllocator) -> Dict[str, Any]:
         """What else the table says of a point."""
         assumptions = self.semantics.assumptions
+        assumptions.not_covered("whether indices are in range, which only values tell")
         rules = "from source, not yet verified" if not self._settings.default else "proved by recorded traces"
         target = self.semantics.target
         return {
