@@ -267,3 +267,13 @@ def test_tokens_are_those_of_all_ranks(tmp_path):
     made = journals(tmp_path, *([ResultReady("timed", one), Finished()] for one in tables))
     outcome = joined(made, returncode=0, results={"timed": tables[0]})
     assert outcome.results["timed"] == {"tokens": [8, 9], "tokens_per_iteration": 8.5}
+
+
+def test_the_other_ranks_are_no_other_processes(tmp_path):
+    tables = [
+        {"others_cpu_ratio": 0.625, "own_cpu_ratio": 0.375},
+        {"others_cpu_ratio": 0.5, "own_cpu_ratio": 0.5},
+    ]
+    made = journals(tmp_path, *([ResultReady("timed", one), Finished()] for one in tables))
+    outcome = joined(made, returncode=0, results={"timed": tables[0]})
+    assert outcome.results["timed"]["others_cpu_ratio"] == 0.125

@@ -94,18 +94,32 @@ def _failed_ns(path: Path) -> int:
 
 
 def _together(results: Mapping[str, dict[str, Any]], found: list[Rank]) -> dict[str, dict[str, Any]]:
-    """The results of rank 0 with the tokens of all ranks; samples are counted so by the ranks themselves."""
+    """The results of rank 0, with the tokens of all ranks, and the other ranks no strangers to it.
+
+    Samples are counted so by the ranks themselves.
+    """
     mine = results.get("timed")
-    tables = [one.gathered.results.get("timed") for one in found]
-    if mine is None or not mine.get("tokens"):
+    if mine is None:
         return dict(results)
-    counted = [table["tokens"] for table in tables if table and table.get("tokens")]
-    if len(counted) < len(found) or len({len(one) for one in counted}) > 1:
-        missing = {**mine, "tokens": None, "tokens_per_iteration": None}
-        return {**results, "timed": missing}
+    tables = [one.gathered.results.get("timed") or {} for one in found]
+    told = {**mine, **_tokens(mine, tables)}
+    own: list[float | None] = [table.get("own_cpu_ratio") for table in tables[1:]]
+    known = [one for one in own if one is not None]
+    others = mine.get("others_cpu_ratio")
+    if others is not None and len(known) == len(own):
+        told["others_cpu_ratio"] = max(0.0, others - sum(known))
+    return {**results, "timed": told}
+
+
+def _tokens(mine: Mapping[str, Any], tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Tokens of every iteration summed over the ranks; None where one of them did not count its own."""
+    if not mine.get("tokens"):
+        return {}
+    counted = [table["tokens"] for table in tables if table.get("tokens")]
+    if len(counted) < len(tables) or len({len(one) for one in counted}) > 1:
+        return {"tokens": None, "tokens_per_iteration": None}
     summed = [sum(together) for together in zip(*counted, strict=True)]
-    mean = sum(summed) / len(summed)
-    return {**results, "timed": {**mine, "tokens": summed, "tokens_per_iteration": mean}}
+    return {"tokens": summed, "tokens_per_iteration": sum(summed) / len(summed)}
 
 
 def _ended(outcome: Outcome, found: list[Rank], plan: Plan) -> Outcome:

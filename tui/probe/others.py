@@ -14,13 +14,17 @@ class OthersShare:
 
     def ratio(self) -> Optional[float]:
         """0 to 1, of every CPU of the machine; None where the kernel does not say or too little time went by."""
+        return self.ratios()[0]
+
+    def ratios(self) -> Tuple[Optional[float], Optional[float]]:
+        """(that of others, that of this process), each as ``ratio`` is."""
         ended = _counters()
         if self._begun is None or ended is None:
-            return None
+            return None, None
         whole, busy, own = (after - before for after, before in zip(ended, self._begun))
         if whole < 10:  # ticks: the counters are too coarse for less
-            return None
-        return min(1.0, max(0.0, (busy - own) / whole))
+            return None, None
+        return min(1.0, max(0.0, (busy - own) / whole)), min(1.0, own / whole)
 
 
 def _counters() -> Optional[Tuple[float, float, float]]:

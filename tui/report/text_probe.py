@@ -15,6 +15,7 @@ from tui.report.figures import Unit, unit_for
 from tui.report.lines import closing, joined, labelled, wrap
 from tui.report.text_exhausted import exhausted_lines, remedy
 from tui.report.text_host import host_text
+from tui.report.text_ranks import rank_lines
 from tui.report.text_readings import batches_text, clocks_text, phases_lines, readings_lines, time_warnings
 
 LABEL = 10
@@ -84,6 +85,7 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     unit = probe_unit(probe)
     lines = _head(spec, measured, probe_id, width)
     lines += memory_lines(probe, unit, width)
+    lines += rank_lines(spec, measured, probe_id, unit, LABEL, width)
     if (moved := host_text(probe, unit)) is not None:
         lines += labelled("host", moved, LABEL, width)
     lines += labelled("time", _time(probe), LABEL, width)
@@ -99,7 +101,8 @@ def _one(spec: Spec, measured: Measured, probe_id: str, project: str, width: int
     for warning in warnings(probe):
         lines += labelled("warning", warning, LABEL, width)
     verdict = probe_verdict(spec, probe)
-    following = " Next: peakmark precision " + project if verdict.word == "FITS" else ""
+    command = "precision" if spec.placement.ranks == 1 else "ledger"
+    following = f" Next: peakmark {command} {project}" if verdict.word == "FITS" else ""
     return [*lines, *closing(sentences.verdict(verdict, unit) + f" Saved in {project}.{following}", width)]
 
 

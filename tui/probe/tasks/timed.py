@@ -256,13 +256,15 @@ def _timed(clocked: Clocked, report: Reporter, count: int, offset: int) -> Dict[
         del index
     step_ms += clocked.watch.finish()
     report(Progress(count, count, "timed iterations"))
+    others_ratio, own_ratio = others.ratios()
     return {
         "step_ms": step_ms,
         "loader_ms": clocked.batch_ms[made:],
         "completed": done,
         "timed_ns": [begun_ns, time.monotonic_ns()],
         "losses": losses,
-        "others_cpu_ratio": others.ratio(),
+        "others_cpu_ratio": others_ratio,
+        "own_cpu_ratio": own_ratio,
         "samples_per_iteration": samples,
         "tokens": None if None in tokens else tokens,
         "tokens_per_iteration": None if None in tokens else sum(tokens) / count,
