@@ -170,6 +170,16 @@ def test_values_of_a_list_are_divided_outside_brackets_alone():
         what_if.several("batch=4,")
 
 
+def test_a_later_scenario_takes_back_what_an_earlier_one_changed():
+    spec = project().spec
+    first = [what_if.parse("checkpoint=Block", spec), what_if.parse("batch=8", spec)]
+    assert [what_if.word(one) for one in what_if.merged(first, [what_if.parse("checkpoint=none", spec)])] == [
+        "batch=8"
+    ]
+    same = [what_if.parse("batch=4", spec)]
+    assert what_if.merged([], same) == same
+
+
 # --- side by side --------------------------------------------------------------------------------
 
 COUNTED = Inventory("s", 1000, 10, 4000, 1000, 0, 0, 10, 1000, {"float32": 1000})

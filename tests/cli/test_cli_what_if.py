@@ -1,9 +1,13 @@
 """``peakmark what-if``: a real prediction of several batches, asked again, accepted; and what is bad usage."""
 
+from argparse import Namespace
+
 import pytest
 from cli_shell import TINY
 
+from tui.budget import what_if
 from tui.cli import main
+from tui.commands.what_if import scenarios_of
 from tui.project.load import load
 
 GPU = ("--gpu", "H100 80GB HBM3")
@@ -45,6 +49,16 @@ def test_what_cannot_be_predicted_is_told_after_the_declared_rows(shell, monkeyp
     assert told.err.startswith("peakmark: cannot predict: workload.step.compile = true")
     assert "declared rows alone" in told.out
     assert "input batch" in told.out
+
+
+def test_each_then_adds_to_what_stands_before_it_and_may_take_it_back(shell):
+    spec = load(shell.write(TINY)).spec
+    given = Namespace(
+        changes=["batch=8", "checkpoint=Linear"], then=[["length="], ["checkpoint=none"]], each=None
+    )
+    found = [[what_if.word(one) for one in scenario] for scenario in scenarios_of(given, spec)]
+    assert found[0] == ["batch=8", "checkpoint=Linear"]
+    assert found[2] == ["batch=8"]
 
 
 @pytest.mark.parametrize(

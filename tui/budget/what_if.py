@@ -68,6 +68,11 @@ class Change:
         """``workload.batch.micro 4 -> 16``."""
         return f"{self.key} {shown(self.was)} -> {shown(self.becomes)}"
 
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the key has that value already."""
+        return shown(self.was) == shown(self.becomes)
+
 
 def shown(value: Any) -> str:
     """A value as TOML writes it on one line; ``not set`` for None.
@@ -133,6 +138,16 @@ def several(text: str, spec: Spec | None = None) -> list[Change]:
             f'"{text}" is not a list of values', hint="write name=value,value, such as batch=4,8,16"
         )
     return [parse(f"{name}={one}", spec) for one in found]
+
+
+def merged(before: Sequence[Change], more: Sequence[Change]) -> list[Change]:
+    """Both, of one key the later; what changes nothing is left out unless it is all there is.
+
+    >>> [word(one) for one in merged([Change("a", 1, 2), Change("b", 1, 2)], [Change("a", 1, 1)])]
+    ['b=2']
+    """
+    found = list({one.key: one for one in (*before, *more)}.values())
+    return [one for one in found if not one.is_nothing] or found
 
 
 def _key(name: str) -> str:

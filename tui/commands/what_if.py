@@ -66,7 +66,7 @@ def scenarios_of(given: argparse.Namespace, spec: Spec) -> list[list[Change]]:
     Raises:
         UsageError: no change is named, or more scenarios than can be accepted at once.
     """
-    first = _changes(given.changes, spec)
+    first = what_if.merged([], _changes(given.changes, spec))
     if given.each is not None:
         if given.then:
             raise UsageError(
@@ -76,10 +76,10 @@ def scenarios_of(given: argparse.Namespace, spec: Spec) -> list[list[Change]]:
             raise UsageError(
                 "--each names several scenarios, --accept takes one", hint="name the one, such as batch=8"
             )
-        return [_merged(first, [one]) for one in what_if.several(given.each, spec)]
+        return [what_if.merged(first, [one]) for one in what_if.several(given.each, spec)]
     found = [first] if first else []
     for words in given.then:
-        found.append(_merged(found[-1] if found else [], _changes(words, spec)))
+        found.append(what_if.merged(found[-1] if found else [], _changes(words, spec)))
     if not found:
         raise UsageError(
             "what-if needs a change",
@@ -89,9 +89,4 @@ def scenarios_of(given: argparse.Namespace, spec: Spec) -> list[list[Change]]:
 
 
 def _changes(words: Sequence[str], spec: Spec) -> list[Change]:
-    return _merged([], [what_if.parse(word, spec) for word in words])
-
-
-def _merged(before: Sequence[Change], more: Sequence[Change]) -> list[Change]:
-    """Both, of one key the later."""
-    return list({one.key: one for one in (*before, *more)}.values())
+    return [what_if.parse(word, spec) for word in words]

@@ -10,7 +10,7 @@ from tui.budget import what_if
 from tui.budget.what_if_rows import Case, Compared, Comparison, Side, WhatIf
 from tui.report import figures
 from tui.report.figures import Unit, unit_for
-from tui.report.lines import clip, closing, hanging, joined, labelled, right, wrap
+from tui.report.lines import clip, closing, columns, hanging, joined, labelled, right, wrap
 
 LABEL, INDENT = 24, 10
 COLUMNS = (11, 11, 12)
@@ -74,7 +74,7 @@ def _scenario(one: Comparison, unit: Unit, width: int) -> list[str]:
     lines += _refused(one, width)
     lines += labelled("verdict", _verdicts(one), INDENT, width)
     lines += labelled("spare", _spare(one, unit), INDENT, width)
-    return lines + [clip(f"  {line}", width) for line in _diff(one)]
+    return lines + [shown for line in _diff(one) for shown in _whole(f"  {line}", width)]
 
 
 def _for(case: Case) -> str:
@@ -147,6 +147,14 @@ def _diff(one: Comparison) -> list[str]:
     return [line for line in text.splitlines()[2:] if not line.startswith("@@") and len(line) > 1]
 
 
+def _whole(line: str, width: int) -> list[str]:
+    """A line of the file in full: as it is where it fits, else on several."""
+    if columns(line) <= width:
+        return [line]
+    first, *rest = wrap(line, width - 2, 2, "  ")
+    return [first, *(f"  {one}" for one in rest)]
+
+
 def words(one: Comparison) -> str:
     """The changes as the command line has them."""
     return " ".join(what_if.word(change) for change in one.changes)
@@ -159,7 +167,9 @@ def _summary(found: WhatIf, unit: Unit, width: int) -> list[str]:
     for name, case in table:
         cells = (*_sizes(case, unit), unit.cell(case.verdict.spare_bytes, 10))
         word = BRIEF.get(case.verdict.word, case.verdict.word)
-        lines.append(clip(f"{clip(name, NAME - 1).ljust(NAME)}{right(cells, SUMMARY)}  {word}", width))
+        first, *rest = wrap(name, NAME - 1)
+        lines.append(clip(f"{first.ljust(NAME)}{right(cells, SUMMARY)}  {word}", width))
+        lines += rest
     return lines
 
 
