@@ -116,6 +116,8 @@ def test_the_loader_keeps_workers_times_prefetch_batches():
     ready = found["loader_batches"]
     assert (ready.declared, ready.declared_as) == (16 * 131_072, "131,072 B x 8 workers x 2")
     assert found["pinned_batch"].declared == 131_072
+    step = by_key(replace(CUDA_SPEC, ledger=said), at=situation(CUDA_SPEC, "cuda", "step"))
+    assert step["loader_batches"].declared == 16 * 131_072  # also while no batch is on the device
     alone = replace(CUDA_SPEC, ledger=LedgerSpec(host=HostSpec(workers=0)))
     assert by_key(alone)["loader_batches"].declared == 131_072
     own = replace(CUDA_SPEC, ledger=said, workload=replace(CUDA_SPEC.workload, source="workload.py"))

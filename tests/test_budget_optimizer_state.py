@@ -1,5 +1,6 @@
 """Declared optimizer state against the tensors that torch's own optimizers keep, to the byte."""
 
+import contextlib
 import inspect
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import pytest
 from sample_project import CPU_SPEC, CUDA_INVENTORY, CUDA_SPEC
 
 from tui.budget.declared import counter_note, declared, situation
+from tui.budget.declared_optimizer import counters_away
 from tui.budget.optimizers import remembered, state_rule
 from tui.project.inventory import Inventory
 from tui.project.model import OptimizerSpec, PrecisionSpec
@@ -166,17 +168,45 @@ def test_lbfgs_is_declared_at_its_full_history():
     assert row.text == "(6 x 84 + 5) x 4 B, at a full history of 2"
 
 
-def test_counters_are_where_torch_puts_them_on_a_gpu():
-    def on(name, args=None, implementation="default"):
-        return state_rule(name, args or {}).counters_on_device(args or {}, implementation)
+def on_a_gpu():
+    for name in NAMES:
+        takes = inspect.signature(getattr(torch.optim, name)).parameters
+        for flags in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}, {"capturable": True}):
+            # these ask for a real device before they make their state
+            real = name == "Rprop" or (name in ("Adagrad", "SGD") and "fused" in flags)
+            if not real and flags.keys() <= takes.keys() and name not in ("LBFGS", "SparseAdam"):
+                yield name, flags
 
-    assert not on("AdamW")
-    assert not on("AdamW", implementation="foreach")
-    assert not on("Adagrad")
-    assert on("AdamW", implementation="fused")
-    assert on("Adamax", {"capturable": True})
-    assert on("ASGD")
-    assert not on("Adafactor", {"capturable": True})
+
+@pytest.mark.parametrize(("name", "flags"), list(on_a_gpu()))
+def test_state_and_counters_are_on_the_devices_where_torch_puts_them(name, flags):
+    """Fake tensors on a GPU: torch's own code makes the state, and no GPU is needed."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        one = nn.Parameter(torch.empty(8, 6, device="cuda"))
+        optimizer = getattr(torch.optim, name)([one], **flags)
+        one.grad = torch.empty(8, 6, device="cuda")
+        # ASGD and Adafactor read a value, and a capturable ASGD asks for a driver, after the state was made
+        with contextlib.suppress(DataDependentOutputException, RuntimeError):
+            optimizer.step()
+        made = [value for state in optimizer.state.values() for value in state.values()]
+        sizes = {"cpu": 0, "cuda": 0}
+        for value in made:
+            sizes[value.device.type] += value.nbytes
+    kind = "fused" if flags.get("fused") else "default"
+    args = {key: value for key, value in flags.items() if key == "capturable"}
+    spec = spec_of(name, args, "fp32", kind)
+    found = replace(
+        CUDA_INVENTORY,
+        unique_parameters=48,
+        trainable_parameters=48,
+        tensors=1,
+        dtypes={"float32": 48},
+        shapes={"8x6 float32": 1},
+    )
+    row = declared(spec, found, situation(spec, "cuda"))["optimizer_state"]
+    assert (row.bytes, 4 * (counters_away(spec, found, "cuda") or 0)) == (sizes["cuda"], sizes["cpu"])
 
 
 def test_asgd_has_its_counters_on_the_device_and_adafactor_on_the_host():

@@ -74,7 +74,9 @@ def host_ledger(
         found.append(_row("step_counters", "step counters", told, probe, apart=False))
     found += _activations(spec, rows, probe)
     found += _pinned(spec, measured, rows, at, probe)
-    found += _batches(spec, rows["input_batch"], probe)
+    # workers keep batches ready in every phase
+    ready = declared(spec, measured.inventory, replace(at, device="cuda", phase=None))
+    found += _batches(spec, ready["input_batch"], probe)
     return tuple(found)
 
 
