@@ -203,6 +203,8 @@ reserve                    0.250       n/a            entered
 free                           -       n/a
 = host total                           n/a            MemTotal
 n/a 24 rows: not measured: peakmark probe
+unknown for want of: retained activations; step temporaries; operator scratch;
+    library workspaces; Python, heap kept; outside the heap
 UNKNOWN: nothing was measured yet. Next: peakmark probe mlp.toml
 """
     )

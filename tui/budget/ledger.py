@@ -5,7 +5,7 @@ Rows of different phases are never added together.  All sizes are bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tui.budget import prediction as predictions
@@ -21,6 +21,7 @@ from tui.budget.reconcile_evidence import Case
 from tui.budget.rows import Row, RowName, row_names
 from tui.budget.temporaries import Part
 from tui.budget.verdict import Verdict, after, verdict, worst_phase
+from tui.budget.verdict_rows import by_declaration, unknown_rows, with_declared_sums
 from tui.project.measured import Environment, Measured, PhasePeak, Probe
 from tui.project.model import Spec
 from tui.project.prediction import Prediction
@@ -124,13 +125,16 @@ def ledger(
     made = [_row(name, formulas, column, seen, spec) for name in row_names(at.device)]
     kept = timelines or Timelines()
     case = Case(at.device, phase, column.prediction, probe, place, kept.measured, kept.predicted)
-    rows, reconciled = reconcile(made, case)
+    rows, reconciled = reconcile(with_declared_sums(made), case)
     checks = sum_checks(at.device, probe.phases[phase], seen) if probe and phase in probe.phases else ()
-    by_prediction = predictions.prediction_verdict(spec, found) if probe is None and found else None
+    if probe is not None:
+        decided = _verdict(spec, probe, worst, checks)
+    else:
+        decided = predictions.prediction_verdict(spec, found) if found else by_declaration(spec, rows)
     return Ledger(
         rows=rows,
         checks=checks,
-        verdict=by_prediction or _verdict(spec, probe, worst, checks),
+        verdict=_with_rows(decided, rows, checks),
         situation=at,
         probe_id=probe_id,
         phase=phase,
@@ -211,23 +215,41 @@ def _row(
     )
 
 
-def _verdict(spec: Spec, probe: Probe | None, worst: str | None, checks: tuple[SumCheck, ...]) -> Verdict:
-    """From the process's most in any phase: a later phase can only have been held to as much."""
-    if probe is None:
-        return verdict(None, spec.budget.job, spec.budget.reserve, unknown="nothing was measured yet")
+def _with_rows(found: Verdict, rows: Sequence[Row], checks: Sequence[SumCheck]) -> Verdict:
+    """``found`` with the rows for want of which it is UNKNOWN."""
+    if found.word != "UNKNOWN" or found.unknown_rows:
+        return found
+    broken = tuple(check.sum.replace("_", "-") for check in checks if check.agrees is False)
+    if broken:
+        return replace(found, unknown_rows=broken)
+    if found.process_bytes is not None:
+        return found  # the budget is not known, which ``why`` says
+    return replace(
+        found, unknown_rows=unknown_rows(rows, "predicted" if found.by == "prediction" else "measured")
+    )
+
+
+def _verdict(spec: Spec, probe: Probe, worst: str | None, checks: tuple[SumCheck, ...]) -> Verdict:
+    """From the process's most in any phase: a later phase can only have been held to as much.
+
+    What others and the driver hold, and the device's total, are those that were entered where they were not read.
+    """
     reading = probe.readings.get("process")
     known = [peak.process_bytes for peak in probe.phases.values()] + [reading.bytes if reading else None]
     process = max((size for size in known if size is not None), default=None)
-    total = probe.readings.get("host_total" if probe.device == "cpu" else "device_total")
-    others, driver = probe.readings.get("others"), probe.readings.get("driver_reserved")
+    entered = spec.ledger.entered if probe.device != "cpu" else {}
+    total, others, driver = (
+        one.bytes if (one := probe.readings.get(key)) and one.bytes is not None else entered.get(key)
+        for key in ("host_total" if probe.device == "cpu" else "device_total", "others", "driver_reserved")
+    )
     found = verdict(
         process,
         spec.budget.job,
         spec.budget.reserve,
         worst,
-        device_total=total.bytes if total else None,
-        others=others.bytes if others else None,
-        driver_reserved=driver.bytes if driver else None,
+        device_total=total,
+        others=others,
+        driver_reserved=driver,
         unknown=(reading.unknown if reading else "") or probe.unknown.get("process_bytes", UNREAD),
     )
     found = after(probe.outcome, probe.failure, found)

@@ -42,7 +42,9 @@ class Verdict:
     device_left_bytes: int | None = None
     """Device total less others and what the driver keeps."""
     by: str = "measurement"
-    """measurement | prediction."""
+    """measurement | prediction | declaration."""
+    unknown_rows: tuple[str, ...] = ()
+    """Labels of the ledger's rows for want of which the word is UNKNOWN."""
 
     @property
     def outcome(self) -> str:

@@ -55,7 +55,7 @@ def ledger_document(
     body: Document = {
         "probe": known(found.probe_id, "nothing was measured"),
         "prediction": known(found.prediction_id, "nothing of the same batch, device and spec was predicted"),
-        "verdict": verdict_table(found.verdict),
+        "verdict": {**verdict_table(found.verdict), "unknown_rows": list(found.verdict.unknown_rows)},
         "instant": instant,
         "rows": [_row(found, key) for key in (row.key for row in found.rows)],
         "temporaries": [_part(one) for one in found.parts],

@@ -52,6 +52,8 @@ def page(spec: Spec, found: Ledger) -> str:
     lines += ["", *table(head, said, numbers=False), ""]
     lines += [f"- {escaped(one)}" for one in _sums(found)]
     lines += [f"- {escaped(one)}." for one in sentences.budget(found.verdict, BYTES)]
+    if found.verdict.unknown_rows:
+        lines.append(f"- unknown for want of: {escaped('; '.join(found.verdict.unknown_rows))}.")
     return "\n".join([*lines, "", f"**{escaped(sentences.verdict(found.verdict, BYTES))}**", ""])
 
 

@@ -72,6 +72,8 @@ def ledger_lines(
     lines += _notes(spec, measured, found, unit, width, beside)
     lines += _phases(found, unit, width) if found.phases else predicted_phases(found, unit, width)
     lines += [one for text in sentences.budget(found.verdict, unit) for one in wrap(text, width)]
+    if found.verdict.unknown_rows:
+        lines += hanging(f"unknown for want of: {'; '.join(found.verdict.unknown_rows)}", width)
     following = f" Next: peakmark probe {project}" if found.probe_id is None else ""
     return [*lines, *closing(sentences.verdict(found.verdict, unit) + following, width)]
 
