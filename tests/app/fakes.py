@@ -13,7 +13,9 @@ from tui.app.app import PeakmarkApp
 from tui.app.output import Output, cleaned
 from tui.app.search_plan import told
 from tui.app.steps import is_of
+from tui.budget import what_if
 from tui.budget.checked import formula_of
+from tui.budget.what_if_rows import Case, compare
 from tui.errors import ProjectError, RunError
 from tui.probe import protocol
 from tui.project.decode import decode
@@ -62,6 +64,10 @@ class FakeSource:
     log: Any = None
     """What the child has printed so far; None: no log."""
     options: list[tuple[str, ...]] = field(default_factory=list)
+    future: Any = None
+    """The prediction of every changed spec; a text: why there is none."""
+    imagined: list[tuple[Any, ...]] = field(default_factory=list)
+    accepted: list[tuple[Any, ...]] = field(default_factory=list)
 
     def load(self, path: Path) -> Any:
         if self.project is None:
@@ -179,6 +185,33 @@ class FakeSource:
         if isinstance(made, Exception):
             raise made
         return made
+
+    def change(self, project: Any, text: str, before: Sequence[Any] = ()) -> Any:
+        return what_if.parse(text, project.spec)
+
+    async def what_if(
+        self, path: Path, changes: Sequence[Any], device: str, gpu: str, predicting: bool
+    ) -> Any:
+        self.imagined.append((device, gpu, predicting))
+        measured = self.project.measured
+        then = self.check(self.project, {one.key: one.becomes for one in changes})
+        found = max(measured.prediction.items())[1] if measured.prediction else None
+        refused = self.future if predicting and isinstance(self.future, str) else ""
+        future = self.future if predicting and not refused else None
+        before, after = (
+            " ".join(f"{one.key} = {value}" for one in changes for value in [pick(one)])
+            for pick in (lambda one: one.was, lambda one: one.becomes)
+        )
+        then = replace(then, text=after)
+        now_case = Case(replace(self.project, text=before), measured.inventory, "cuda", found)
+        then_case = Case(then, measured.inventory, "cuda", future, refused)
+        return compare(now_case, then_case, tuple(changes))
+
+    def accept(self, project: Any, changes: Sequence[Any]) -> None:
+        if self.refused is not None:
+            raise self.refused
+        self.accepted.append(tuple(changes))
+        self.project = self.check(project, {one.key: one.becomes for one in changes})
 
     def output(self, journal: str, stamp: object) -> Any:
         if self.log is None:

@@ -23,6 +23,8 @@ class SampleProject:
     spec: s.Spec
     measured: m.Measured
     path: Path = field(default=Path("h100.toml"))
+    text: str = ""
+    """Of its file."""
 
 
 def cuda_spec() -> s.Spec:

@@ -113,7 +113,9 @@ async def test_the_gpu_that_was_chosen_is_that_of_every_prediction_of_the_sessio
     app = opened(world)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("3", "d")
-        assert "○ EMPTY  nothing is predicted of this batch: p predicts, 0:10" in await settle(app, pilot)
+        assert "○ EMPTY  nothing is predicted of this batch: p predicts in about 10 s" in await settle(
+            app, pilot
+        )
         await pilot.press("enter")
         shown = await box(app, pilot)
         assert "● as the project and this machine say" in shown
@@ -182,7 +184,12 @@ async def test_d_opens_what_the_prediction_assumes_and_goes_back():
 def test_without_a_measurement_the_column_of_the_prediction_is_the_ledger():
     rows = text(unmeasured(), "ledger").split("\n")
     assert any(row.split()[:5] == ["weights", "0.464", "0.464", "-", "-"] for row in rows)
-    assert any(row.startswith("► = process                -       ≥14.693     -") for row in rows)
+    process = next(row for row in rows if row.startswith("► = process"))
+    assert process.split()[3:6] == ["-", "14.6-14.9", "-"]
+    assert process.endswith("+.5-.7 context")
+    total = next(row for row in rows if row.startswith("► = device total"))
+    assert total.split()[4:7] == ["-", "79.647", "-"]
+    assert rows[4].startswith(" GiB ▒ others n/a █ job 14.820 · free 41.180 ░ reserve 4.000")
     assert "[backward 13.759 █ worst]" in "\n".join(rows)
     assert "device total" in "\n".join(rows)  # a GPU's rows on whatever machine this is
 
@@ -194,7 +201,7 @@ def test_beside_a_measurement_the_difference_is_from_the_prediction_and_its_caus
     assert cached.split()[1:5] == ["-", "0.385", "0.395", "+0.010*"]
     assert "* " in cached.partition("+0.010*")[2]
     process = next(row for row in rows if "= process" in row)
-    assert process.split()[3:7] == ["-", "≥14.693", "14.756", "within"]
+    assert process.split()[3:7] == ["-", "14.6-14.9", "14.756", "within"]
     assert "predicted: 14.693 to 14.820" in process
     assert "● FITS  41.244 GiB to spare" in "\n".join(rows)
 

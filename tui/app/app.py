@@ -199,6 +199,7 @@ class PeakmarkApp(RunningApp):
             found=self.source.describe(self.found) if self.found is not None else "",
             preview=self._markdown() if preview else (),
             gpu=self.gpu,
+            spec=self._fingerprint,
             refused=self.refused[1] if self.refused and self.refused[0] == self._fingerprint else "",
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from rich.text import Text
 
 from tui.app.lines import at, cut, ending, fit, line, rule, wrap
-from tui.app.page import STEPS, Cursor, Page, Row, Scene, Section, Slot
+from tui.app.page import STEPS, Cursor, Page, Row, Scene, Slot
 
 LEAST = (60, 16)
 """Columns and rows below which nothing but a sentence is shown."""
@@ -53,9 +53,9 @@ def place(
     picked = picks[cursor.row - first] if 0 <= cursor.row - first < len(picks) else None
     below = message_lines(scene.message, width) or [cut(_detail(page, picked), width)]
     free = height - 1 - len(below)  # a message of several rows lies over the lowest of the body
-    body = _arrange(page.sections, height - _ABOVE - _BELOW, width, picked)
+    body = _arrange(page, height - _ABOVE - _BELOW, width, picked)
     if page.typing and any(row is picked for row in body[free - _ABOVE :]):  # never over what is typed
-        body = _arrange(page.sections, free - _ABOVE, width, picked)
+        body = _arrange(page, free - _ABOVE, width, picked)
     lines = [*(head or strip(scene, step, width)), _answer(page, scene, width)]
     lines += [cut(row.line, width) for row in body]
     lines += [line("")] * (height - _BELOW - len(lines))
@@ -147,11 +147,11 @@ def footer(keys: tuple[tuple[str, str], ...], width: int, *, typing: bool = Fals
     return text
 
 
-def _arrange(sections: tuple[Section, ...], room: int, width: int, picked: Row | None) -> list[Row]:
+def _arrange(page: Page, room: int, width: int, picked: Row | None) -> list[Row]:
     """The rows of the sections that fit in ``room``, the picked one among them."""
-    folded: set[int] = set()
+    sections, folded = page.sections, set[int]()
     total = sum(len(one.rows) + bool(one.title) for one in sections)
-    for index in reversed(range(len(sections))):
+    for index in reversed(range(len(sections)) if page.folds else range(0)):
         section = sections[index]
         if total <= room:
             break

@@ -64,6 +64,10 @@ class Scene:
     """The GPU that ``p`` predicts for; "": as the project says."""
     refused: str = ""
     """Why the spec as it is now could not be predicted."""
+    spec: str = ""
+    """Fingerprint of the spec as it is now; "": it could not be made."""
+    what_if: Any = None
+    """Ledger: the form of changes, a ``tui.app.what_if_state.WhatIfState``."""
     probe: Any = None
     """Probe: what was read from files and its cursors, a ``tui.app.probe_state.ProbeState``."""
 
@@ -109,6 +113,8 @@ class Page:
     keys: tuple[tuple[str, str], ...] = ()
     typing: bool = False
     """Keys go into a text: those that are everywhere do not act now."""
+    folds: bool = True
+    """Sections that find no room are folded; else all stay open and the cursor moves the page."""
     window: tuple[int, int] | None = None
     """(first, count): the rows that can be picked are those from ``first`` on, of ``count`` that there are."""
 

@@ -130,6 +130,23 @@ class Source(Protocol):
         """What a memory snapshot says of the instant ``at``; a PeakmarkError when it cannot be read."""
         ...
 
+    def change(self, project: Any, text: str, before: Sequence[Any] = ()) -> Any:
+        """The change of the spec that ``name=value`` asks for, after others; a UsageError if it may not be."""
+        ...
+
+    async def what_if(
+        self, path: Path, changes: Sequence[Any], device: str, gpu: str, predicting: bool
+    ) -> Any:
+        """The spec now and changed, side by side; cancelling it ends the child that predicts.
+
+        A PeakmarkError when it cannot be.
+        """
+        ...
+
+    def accept(self, project: Any, changes: Sequence[Any]) -> None:
+        """Write changes into the project as it was seen; a PeakmarkError when that cannot be."""
+        ...
+
     def output(self, journal: str, stamp: object) -> Any:
         """The end of the log beside a journal, None when it is as it was at ``stamp``; a RunError when it is gone.
 
@@ -292,6 +309,29 @@ class World:
 
         path = (state_folder() / journal).with_suffix(".log")
         return None if stamp is not None and stamp_of(path) == stamp else read(path)
+
+    def change(self, project: Any, text: str, before: Sequence[Any] = ()) -> Any:
+        from tui.budget import what_if
+
+        made = what_if.parse(text, project.spec)
+        kept = [one for one in before if one.key != made.key]
+        what_if.apply(project, [*kept, made])
+        return made
+
+    async def what_if(
+        self, path: Path, changes: Sequence[Any], device: str, gpu: str, predicting: bool
+    ) -> Any:
+        from tui.engine.context import Options
+        from tui.engine.steps.what_if import scenarios
+
+        options = Options(device=device or None, gpu=gpu or None)
+        made = await scenarios(path, [list(changes)], options, predicting=predicting)
+        return made.comparisons[0]
+
+    def accept(self, project: Any, changes: Sequence[Any]) -> None:
+        from tui.engine.steps.what_if import accept
+
+        accept(project.path, changes, project)
 
     def gpus(self) -> Sequence[tuple[str, str]]:
         from tui import units

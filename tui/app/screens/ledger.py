@@ -6,14 +6,15 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from tui.app.screens.step import StepScreen
+from tui.app.screens.what_if import WhatIfForm
 
 
-class LedgerScreen(StepScreen):
-    """Two panes: the ledger, and the assumptions of its prediction."""
+class LedgerScreen(WhatIfForm):
+    """Panes: the ledger of a measurement or prediction, the assumptions of its prediction, and the what-if form."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "details", "What the prediction assumes", id="ledger.details", show=False),
+        Binding("v", "scenario", "Which measurement or prediction", id="ledger.scenario", show=False),
     ]
 
     def __init__(self) -> None:
@@ -27,14 +28,37 @@ class LedgerScreen(StepScreen):
 
     def predicted_probe(self) -> Any:
         """The one whose ledger is shown."""
-        from tui.app.views.ledger import ledger_of
+        from tui.app.ledgers import ledger_of
 
-        return ledger_of(self.peakmark.project, None).probe
+        return ledger_of(self.peakmark.project, None, self.cursor.chosen).probe
+
+    # --- actions
 
     def action_details(self) -> None:
         """Open what the prediction assumes, or go back; each keeps its cursor."""
+        if self.on_what_if:
+            return
         row, self._row_of_other = self._row_of_other, self.cursor.row
         self._show(pane=1 - self.cursor.pane, row=row)
+
+    def action_scenario(self) -> None:
+        """Choose which measurement or prediction is shown, the latest first."""
+        from tui.app.ledgers import ledger_of, scenarios
+        from tui.app.screens.chooser import Chooser
+
+        project = self.peakmark.project
+        if self.on_what_if:
+            return
+        found = scenarios(project)
+        if not found:
+            self.peakmark.say("nothing is measured or predicted yet: r measures, p predicts")
+            return
+        made = ledger_of(project, None, self.cursor.chosen)
+        shown = made.probe_id or made.prediction_id or ""
+        choices = [(one.id, one.line) for one in found]
+        title = "Whose ledger?"
+        chooser = Chooser(title, choices, shown, ascii_only=self.peakmark.ascii_only)
+        self.app.push_screen(chooser, self._answer_scenario)
 
     def action_pane(self, by: int) -> None:
         """The assumptions are the other pane."""
@@ -42,19 +66,33 @@ class LedgerScreen(StepScreen):
 
     def action_aside(self, by: int) -> None:
         """The phase; the assumptions are the same in all of them."""
-        if not self.on_assumptions:
+        if self.cursor.pane == 0:
             super().action_aside(by)
 
     def action_choose(self) -> None:
         """Fold; among the assumptions choose the GPU to predict for."""
         if self.on_assumptions and self.peakmark.found is None:
             self.peakmark.choose_gpu()
+        elif self.on_what_if and self.peakmark.found is None:
+            row = self._placed.picked if self._placed else None
+            if row is not None and self.what_if.choosing:
+                self.type_change(row.name)
         else:
             super().action_choose()
 
     def action_back(self) -> None:
-        """Back to the ledger first."""
-        if self.on_assumptions and self.peakmark.found is None:
-            self.action_details()
-        else:
+        """Back to the ledger first, then to that of the project's batch."""
+        if self.peakmark.found is not None:
             super().action_back()
+        elif self.on_assumptions:
+            self.action_details()
+        elif self.on_what_if:
+            self.leave_what_if()
+        else:
+            self._show(row=-1, phase=None, turned=frozenset(), chosen="")
+
+    # --- helpers
+
+    def _answer_scenario(self, id: str | None) -> None:
+        if id is not None:
+            self._show(chosen=id, phase=None, row=-1)

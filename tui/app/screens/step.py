@@ -80,9 +80,9 @@ class StepScreen(PlacedScreen):
         if self.step != "ledger":
             self.action_pane(by)
             return
-        from tui.app.views.ledger import ledger_of, phases_of
+        from tui.app.ledgers import ledger_of, phases_of
 
-        made = ledger_of(self.peakmark.project, self.cursor.phase)
+        made = ledger_of(self.peakmark.project, self.cursor.phase, self.cursor.chosen)
         names = phases_of(made)
         if made.phase in names:
             self._show(phase=names[(names.index(made.phase) + by) % len(names)])

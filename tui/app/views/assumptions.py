@@ -14,7 +14,7 @@ from tui.app.views.figures import scale_of, sized, title
 from tui.budget.prediction import worst_peak
 from tui.project.prediction import Prediction
 
-KEYS = (("Enter", "choose a GPU"), ("p", "predict"), ("d", "ledger"))
+KEYS = (("↑↓", "read on"), ("Enter", "choose a GPU"), ("p", "predict"), ("d", "ledger"))
 
 
 def page(scene: Scene, found: tuple[str, Prediction] | None, width: int) -> Page:
@@ -38,12 +38,12 @@ def page(scene: Scene, found: tuple[str, Prediction] | None, width: int) -> Page
         ("assumed", one.assumptions),
         ("values that the program asked for, and what it was told", one.answered),
         ("approximate", one.approximate),
-        ("not covered", (*one.not_covered, *_ranges(one))),
+        ("not covered", (*one.not_covered, "other processes", *_ranges(one))),
         ("the largest batch, on paper", _largest(one)),
-        ("unknown", [f"{name.replace('_', ' ')}: {why}" for name, why in _unknown(one)]),
+        ("unknown", list(_unknown(one))),
     )
     sections = tuple(Section(name, _lines(said, width)) for name, said in parts if said)
-    return Page(predicting.going_on(scene, width) or shown, sections, told, KEYS)
+    return Page(predicting.going_on(scene, width) or shown, sections, told, KEYS, folds=False)
 
 
 def _lines(said: Iterable[str], width: int) -> tuple[Row, ...]:
@@ -85,9 +85,18 @@ def _rows(one: Prediction, scene: Scene) -> list[str]:
     return [f"requested {sized(peak.requested_bytes, scale)} {scale.unit}: {rows}", held]
 
 
-def _unknown(one: Prediction) -> list[tuple[str, str]]:
-    """What is not known of what was asked for: the app never asks for the largest batch."""
-    return [item for item in one.unknown.items() if item[0] != "largest"]
+def _unknown(one: Prediction) -> Iterable[str]:
+    """What is not known of what was asked for, by reason: the app never asks for the largest batch."""
+    names: dict[str, list[str]] = {}
+    for name, why in one.unknown.items():
+        if name != "largest":
+            names.setdefault(why, []).append(_named(name))
+    return (f"{', '.join(dict.fromkeys(found))}: {why}" for why, found in names.items())
+
+
+def _named(key: str) -> str:
+    """``phases.first.forward.allocated_bytes`` is said once for all phases."""
+    return key.rpartition(".")[2].removesuffix("_bytes").replace("_", " ")
 
 
 def _ranges(one: Prediction) -> list[str]:

@@ -21,7 +21,7 @@ def parts_of(made: Ledger) -> dict[str, int] | None:
     """Bytes of each part, adding up to the device's total; None when that or the process is not known."""
     total = made.verdict.device_left_bytes
     process, limit = made.verdict.process_bytes, made.verdict.budget_bytes
-    row = {one.key: one.measured for one in made.rows}
+    row = {one.key: one.measured if made.probe is not None else one.predicted for one in made.rows}
     whole = row.get("device_total") or row.get("host_total")
     if total is None or process is None or limit is None or whole is None:
         return None

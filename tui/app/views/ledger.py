@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.text import Text
 
 from tui import units
 from tui.app.choose import latest
+from tui.app.ledgers import ledger_of, peaks_of, phases_of, prediction_of, scenarios
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
-from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section, answer
+from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section
 from tui.app.predicted import prediction_for, target_of
 from tui.app.views import assumptions, predicting
 from tui.app.views.budget_bar import budget_bar
-from tui.app.views.figures import Scale, aligned, plural, scale_of, signed, sized, when
-from tui.app.views.ledger_cells import detail, known, starred, values, where
+from tui.app.views.figures import MIB, Scale, aligned, plural, scale_of, signed, sized
+from tui.app.views.ledger_answer import ledger_answer
+from tui.app.views.ledger_cells import detail, known, span_of, starred, values, where
 from tui.app.views.ledger_columns import Columns, columns_of, heading
-from tui.budget import ledger as budget
-from tui.budget.choose import ledger_probe
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
-from tui.probe.protocol import PHASES, REQUESTED_ROWS
-from tui.project.measured import PhasePeak
-from tui.project.prediction import PredictedPeak, Prediction
+from tui.probe.protocol import REQUESTED_ROWS
 
-_BADGES = {
-    "FITS": ("●", "FITS"),
-    "FITS ONLY WITHOUT THE RESERVE": ("!", "RESERVE"),
-    "DOES NOT FIT": ("×", "NO FIT"),
-    "UNKNOWN": ("?", "UNKNOWN"),
-}
 _SHORT = {
     "rounding": "tails",
     "context": "context",
@@ -44,8 +34,12 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     """The budget as a bar, the phases, then every row of the ledger."""
     project = scene.project
     if cursor.pane == 1:
-        return assumptions.page(scene, prediction_for(project.spec, project.measured, None), width)
-    made = ledger_of(project, cursor.phase)
+        return assumptions.page(scene, prediction_of(project, cursor.chosen), width)
+    if cursor.pane == 2 and scene.what_if is not None:
+        from tui.app.views import what_if
+
+        return what_if.page(scene, scene.what_if, width)
+    made = ledger_of(project, cursor.phase, cursor.chosen)
     scale = scale_of(scene.exact, _largest(made))
     head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
     if phases_of(made):
@@ -62,87 +56,23 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     keys = (
         ("Enter", "fold"),
         ("←→", "phase"),
-        ("p", "predict"),
+        *((("v", "which"),) if len(scenarios(project)) > 1 else ()),
+        ("w", "what if"),
         ("d", "assumed"),
+        ("p", "predict"),
         ("r", "run"),
         ("b", "bytes"),
         ("c", "copy"),
     )
-    shown = predicting.going_on(scene, width) or _answer(scene, made, width)
+    shown = predicting.going_on(scene, width) or ledger_answer(scene, made, width, cursor.chosen)
     return Page(shown, tuple(sections), _told(scene, made, width), keys)
-
-
-def forecast_of(made: Ledger) -> tuple[str, Prediction] | None:
-    """The prediction whose figures the ledger has."""
-    return (made.prediction_id or "", made.prediction) if made.prediction is not None else None
-
-
-def ledger_of(project: object, phase: str | None) -> Ledger:
-    """The ledger that the screen shows: of the spec's batch if measured, in ``phase`` or the worst one."""
-    spec, measured = project.spec, project.measured  # type: ignore[attr-defined]
-    found = ledger_probe(spec, measured)
-    told = None if found else prediction_for(spec, measured, None)
-    phases = found[1].phases if found else told[1].phases if told else {}
-    return budget.ledger(spec, measured, found[0] if found else None, phase if phase in phases else None)
 
 
 def _largest(made: Ledger) -> int | None:
     """The largest peak of any phase; without a measurement the largest declared row."""
-    peaks = [peak.requested_bytes for peak in _peaks(made).values()]
+    peaks = [peak.requested_bytes for peak in peaks_of(made).values()]
     declared = [row.declared for row in made.rows if row.key in REQUESTED_ROWS and row.declared]
     return max(peaks or declared, default=None)
-
-
-def phases_of(made: Ledger) -> tuple[str, ...]:
-    """The phases in their order: those that were measured, else those that are predicted."""
-    return tuple(name for name in PHASES if name in _peaks(made))
-
-
-def _peaks(made: Ledger) -> Mapping[str, PhasePeak | PredictedPeak]:
-    if made.probe is None and made.prediction is not None:
-        return made.prediction.phases
-    return made.phases
-
-
-def _answer(scene: Scene, made: Ledger, width: int) -> Text:
-    verdict = made.verdict
-    right = when(made.probe.at) if made.probe and width > 100 else ""
-    if made.probe is None:
-        found = forecast_of(made)
-        if (failed := predicting.refused(scene, width)) is not None:
-            return failed
-        if found is not None and "ledger" in scene.stale:
-            return answer(width, "~", "STALE", f"{scene.stale['ledger']}: p predicts again", good=False)
-        if found is not None:
-            return predicting.by_prediction(found[1], scene.project.spec, width)
-        said = f"not measured: declared rows only. r measures; {predicting.offer(scene)}"
-        return answer(width, "○", "EMPTY", said)
-    if "ledger" in scene.stale:
-        return answer(
-            width, "~", "STALE", f"{scene.stale['ledger']}: r measures again", right=right, good=False
-        )
-    mark, word = _BADGES[verdict.word]
-    good = verdict.word == "FITS"
-    if verdict.why and verdict.spare_bytes is None:
-        return answer(width, mark, word, verdict.why, right=right, good=good)
-    spare, process = verdict.spare_bytes or 0, units.gib(verdict.process_bytes)
-    budget_gib, reserve = units.gib(verdict.budget_bytes), units.gib(verdict.reserve_bytes)
-    if verdict.word == "FITS":
-        limit = units.gib((verdict.budget_bytes or 0) - verdict.reserve_bytes)
-        less = f" ({_short(budget_gib)} less reserve {_short(reserve)})" if verdict.reserve_bytes else ""
-        short = f": process {process} of {limit} GiB"
-        room = width - len(f"  {mark} {word}  {units.gib(spare)} GiB to spare") - 1
-        said = (
-            (f"{units.gib(spare)} GiB to spare", "strong"),
-            short + (less if len(short + less) <= room else ""),
-        )
-        return answer(width, mark, word, *said, right=right)
-    if verdict.word == "DOES NOT FIT":
-        over = units.gib(-spare - verdict.reserve_bytes)
-        said = (f"{over} GiB short", "strong"), f": process {process} of {budget_gib} GiB"
-        return answer(width, mark, word, *said, right=right, good=False)
-    text = f"fits only by using {units.gib(-spare)} GiB of the reserve of {reserve} GiB"
-    return answer(width, mark, word, (text, "strong"), right=right, good=False)
 
 
 def _broken(made: Ledger, width: int) -> list[Row]:
@@ -155,14 +85,10 @@ def _broken(made: Ledger, width: int) -> list[Row]:
     return [Row(line(" " + part)) for one in said for part in wrap(one, width - 2)]
 
 
-def _short(shown: str) -> str:
-    return shown.rstrip("0").rstrip(".") if "." in shown else shown
-
-
 def _phases(made: Ledger, width: int, scale: Scale) -> Text:
     """Each phase with the height of its peak; the open one in brackets, always visible."""
     names = phases_of(made)
-    peaks = _peaks(made)
+    peaks = peaks_of(made)
     top = max((peaks[name].requested_bytes for name in names), default=0) or 1
     items: list[str] = []
     for name in names:
@@ -293,12 +219,23 @@ def _share(
 
 def _hidden(hidden: list[LedgerRow], row: LedgerRow, scale: Scale) -> str:
     some = [one for one in hidden if known(one)]
+    ranges = [one for one in hidden if one.measured is None and one.predicted_range is not None]
+    if ranges and not some:
+        return _hidden_range(ranges[0], scale)
     if not some:
         return _nothing_hidden(hidden) if row.key == "requested" else ""
     if len(some) == 1:
         only = some[0]
         return fit(f"{signed(known(only), scale)} {_SHORT.get(only.key, only.label)}", 14)
     return plural(len(some), "row")
+
+
+def _hidden_range(row: LedgerRow, scale: Scale) -> str:
+    """``+.5-.7 context``: rounded outwards, as short as the column is."""
+    low, high = row.predicted_range or (0, 0)
+    name = _SHORT.get(row.key, row.label)
+    digits = units.span(low, high, 1).replace("0.", ".") if scale is not MIB else span_of(low, high, scale)
+    return fit(f"+{digits} {name}", 14)
 
 
 def _unused(hidden: list[LedgerRow], scale: Scale, room: int) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from tui import units
 from tui.app.lines import line
-from tui.app.views.figures import Scale, signed, sized
+from tui.app.views.figures import MIB, Scale, signed, sized
 from tui.app.views.ledger_columns import Columns
 from tui.budget.ledger import Ledger
 from tui.budget.rows import Row as LedgerRow
@@ -58,10 +59,19 @@ def _off(row: LedgerRow, columns: Columns, scale: Scale) -> str:
 
 
 def predicted(row: LedgerRow, scale: Scale) -> str:
-    """The figure, or the least of a range."""
+    """The figure, or its range; with every byte the least of it, and row 23 has both."""
     if row.predicted is None and row.predicted_range is not None:
-        return "≥" + sized(row.predicted_range[0], scale)
+        low, high = row.predicted_range
+        return "≥" + sized(low, scale) if scale.exact else span_of(low, high, scale)
     return "-" if row.predicted is None else sized(row.predicted, scale)
+
+
+def span_of(low: int, high: int, scale: Scale) -> str:
+    """A range in the table's unit, rounded outwards, in the nine columns that there are."""
+    if scale is MIB:
+        return f"{low // units.MIB:,}-{-(-high // units.MIB):,}"
+    shown = units.span(low, high)
+    return shown if len(shown) <= 9 else units.span(low, high, 0)
 
 
 def declared(row: LedgerRow, made: Ledger, scale: Scale) -> str:

@@ -52,10 +52,12 @@ def whole(scene: Scene, width: int) -> tuple[Row, ...]:
 
 
 def offer(scene: Scene) -> str:
-    """``p predicts, 0:10``: the time is that of the last prediction, where there is one."""
+    """``p predicts in about 10 s``: the time is that of the last prediction, where there is one."""
     found = scene.project.measured.prediction
     last = found[max(found)].seconds if found else None
-    said = f"p predicts, {units.duration(last or USUAL_S)}"
+    seconds = last or USUAL_S
+    takes = f"{max(1, round(seconds))} s" if seconds < 100 else f"{round(seconds / 60)} minutes"
+    said = f"p predicts in about {takes}"
     return f"{said}, for {scene.gpu}" if scene.gpu else said
 
 
