@@ -6,7 +6,6 @@ import pytest
 from sample_project import CPU_INVENTORY, CPU_SPEC, CUDA_INVENTORY, CUDA_SPEC
 
 from tui.budget.declared import declared, situation
-from tui.budget.entered import room
 from tui.budget.held import held
 from tui.project.inventory import Inventory
 from tui.project.model import LedgerSpec, OptimizerSpec, PlacementSpec, PrecisionSpec
@@ -190,17 +189,6 @@ def test_entered_activations_are_those_of_forward_and_backward():
     assert rows(spec, CUDA_INVENTORY, phase="backward")["retained_activations"].bytes == GIB
     step = rows(spec, CUDA_INVENTORY, phase="step")["retained_activations"]
     assert (step.bytes, step.unknown) == (None, "entered for the forward and the backward, not for step")
-
-
-def test_what_was_read_of_the_device_holds_and_what_was_entered_stands_where_nothing_was():
-    said = LedgerSpec(device_total=80 * GIB, other_processes=GIB)
-    assert room(said, None, None, 5) == {
-        "device_total": (80 * GIB, "entered"),
-        "others": (GIB, "entered"),
-        "driver_reserved": (5, "read"),
-    }
-    assert room(said, 79 * GIB, 0, None)["others"] == (0, "read")
-    assert room(LedgerSpec(), None, None, None)["device_total"] == (None, "")
 
 
 def test_what_rests_on_the_host_is_not_held_by_the_device():

@@ -137,6 +137,16 @@ def test_a_state_on_disk_is_named_so_and_is_not_locked():
     assert "pinned" not in found
 
 
+def test_entered_activations_that_are_offloaded_are_on_the_host_alone():
+    place = PlacementSpec(activations="host-pinned")
+    spec = of(place, ledger=LedgerSpec(retained_activations=3 * MIB))
+    row = declared(spec, CUDA_INVENTORY, situation(spec, "cuda"))["retained_activations"]
+    assert (row.bytes, row.away, row.text) == (0, 3 * MIB, "pinned on the host: entered")
+    saved = by_key(spec)["host_activations"]
+    assert (saved.label, saved.declared, saved.declared_as) == ("saved tensors, pinned", 3 * MIB, "entered")
+    assert by_key(of(place))["host_activations"].reasons["declared"] == "no formula gives it"
+
+
 def test_every_column_has_bytes_or_a_reason():
     said = LedgerSpec(host=HostSpec(workers=2, pin_memory=True))
     for place in (PINNED, replace(PINNED, activations="host"), PlacementSpec(optimizer="disk")):

@@ -75,7 +75,11 @@ def declared(spec: Spec, inventory: Inventory | None, at: Situation) -> dict[str
         ).items():
             rows[key] = Declared(found.bytes, found.text, found.unknown)
     rows["input_batch"] = _input_batch(spec, at)
-    return entered.over(rows, spec.ledger.entered, at)
+    rows = entered.over(rows, spec.ledger.entered, at)
+    if "retained_activations" in rows:  # declared only where they were entered
+        saved = rows["retained_activations"]
+        rows["retained_activations"] = placed(spec.placement.activations, saved, at.device)
+    return rows
 
 
 def _weights(spec: Spec, inventory: Inventory, at: Situation) -> Declared:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tui.budget.declared_parts import Declared, Situation
-from tui.project.model import LedgerSpec
 
 ENTERED = "entered"
 _WITH_ACTIVATIONS = (None, "first.forward", "first.backward", "forward", "backward")
@@ -45,33 +44,3 @@ def _entered(size: int, formula: Declared | None) -> Declared:
     differs = formula is not None and formula.bytes is not None and formula.bytes != size
     text = f"{ENTERED}; the formula gives {formula.bytes:,} B" if differs and formula else ENTERED
     return Declared(size, text, origin=ENTERED)
-
-
-def room(
-    said: LedgerSpec, total: int | None, others: int | None, driver: int | None
-) -> dict[str, tuple[int | None, str]]:
-    """(bytes, where they are from) of ``device_total``, ``others`` and ``driver_reserved``: read, or else entered.
-
-    What was read holds: an entered size stands where nothing was.
-
-    Args:
-        said: the project's [ledger].
-        total: as it was read; None: it was not.
-        others: likewise.
-        driver: likewise.
-
-    >>> room(LedgerSpec(device_total=9, other_processes=2), None, 3, None)
-    {'device_total': (9, 'entered'), 'others': (3, 'read'), 'driver_reserved': (None, '')}
-    """
-    pairs = {
-        "device_total": (total, said.device_total),
-        "others": (others, said.other_processes),
-        "driver_reserved": (driver, said.driver_reserved),
-    }
-    return {key: _first(read, size) for key, (read, size) in pairs.items()}
-
-
-def _first(read: int | None, size: int | None) -> tuple[int | None, str]:
-    if read is not None:
-        return read, "read"
-    return size, "" if size is None else ENTERED

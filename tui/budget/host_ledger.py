@@ -106,8 +106,8 @@ def _activations(spec: Spec, rows: dict[str, Declared], probe: Probe | None) -> 
     where = spec.placement.activations
     if where == "device":
         return
-    entered = rows.get("retained_activations", Declared(None))
-    known = entered if entered.bytes is not None else Declared(None, unknown="no formula gives it")
+    saved = rows.get("retained_activations", Declared(None, unknown="no formula gives it"))
+    known = saved if saved.bytes is None else Declared(saved.away, "entered")
     yield _row("host_activations", f"saved tensors, {_WHERE[where]}", known, probe)
 
 
