@@ -97,27 +97,38 @@ def _head(spec: Spec, found: Ledger, width: int) -> list[str]:
 
 
 def _table(found: Ledger, unit: Unit, width: int, predicted: bool, verbose: bool) -> list[str]:
-    widths = (LABEL, 8, 10, 9, 9) if predicted else (LABEL, 10, 10, 10)
-    if unit is BYTES:
-        widths = (LABEL, 14, 14, 15, 14) if predicted else (LABEL, 16, 16, 16)
-    names = ("declared", "predicted", "measured", "m - p") if predicted else ("declared", "measured", "m - d")
-    head = right(names, widths[1:])
-    room = width - sum(widths) >= LEAST_TEXT
+    columns = _columns(unit, width, predicted)
+    room = width - LABEL - sum(columns.values()) >= LEAST_TEXT
+    head = right(list(columns), list(columns.values()))
     lines = [clip(unit.name.ljust(LABEL) + head + ("  formula / other name" if room else ""), width)]
     for row in found.rows:
         if _is_folded(row):
             continue
-        cells = [_declared(row, unit)]
-        if predicted:
-            shown = "-" if found.probe_id is None else unit.cell(row.measured, 8)
-            cells += [predicted_cell(row, unit), shown, difference_cell(row, unit)]
-        else:
-            cells += [unit.cell(row.measured), _difference(row.over_declared, unit)]
+        cells = {
+            "declared": _declared(row, unit),
+            "predicted": predicted_cell(row, unit),
+            "measured": "-" if predicted and found.probe_id is None else unit.cell(row.measured, 8),
+            "m - p": difference_cell(row, unit),
+            "m - d": _difference(row.over_declared, unit),
+        }
         text = (row.declared_as or row.other_name) if room else ""
-        lines.append(clip(f"{row.label.ljust(LABEL)}{right(cells, widths[1:])}  {text}".rstrip(), width))
+        figures = right([cells[name] for name in columns], list(columns.values()))
+        lines.append(clip(f"{row.label.ljust(LABEL)}{figures}  {text}".rstrip(), width))
         if verbose:
-            lines += parts_below(found, row.key, unit, widths, width if room else 0, predicted)
+            lines += parts_below(found, row.key, unit, columns, width if room else 0)
     return lines
+
+
+def _columns(unit: Unit, width: int, predicted: bool) -> dict[str, int]:
+    """Widths by what is in each column; exact bytes in a narrow terminal leave out what the others tell."""
+    if unit is not BYTES:
+        wide = {"declared": 8, "predicted": 10, "measured": 9, "m - p": 9}
+        return wide if predicted else {"declared": 10, "measured": 10, "m - d": 10}
+    wide = {"declared": 14, "predicted": 14, "measured": 15, "m - p": 14}
+    wide = wide if predicted else {"declared": 16, "measured": 16, "m - d": 16}
+    if LABEL + sum(wide.values()) <= width:
+        return wide
+    return {"predicted" if predicted else "declared": 19, "measured": 19}
 
 
 def _is_folded(row: Row) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from tui.budget.ledger import Ledger
 from tui.budget.rows import row_name
@@ -10,30 +10,29 @@ from tui.budget.temporaries import Part
 from tui.report.figures import Unit
 from tui.report.lines import clean, clip, hanging, right
 
+LABEL = 22
 COMPACT = 4
 """Causes that the one line of a row names."""
 
 
-def parts_below(
-    found: Ledger, row: str, unit: Unit, widths: Sequence[int], width: int, predicted: bool
-) -> list[str]:
-    """A line for every cause of ``row`` in the columns of the table, with what the largest storages are.
+def parts_below(found: Ledger, row: str, unit: Unit, columns: Mapping[str, int], width: int) -> list[str]:
+    """A line for every cause of ``row`` in the ``columns`` of the table, with what the largest storages are.
 
     ``width`` 0: there is no room for that.
     """
     lines: list[str] = []
     for one in (part for part in found.parts if part.row == row):
-        seen = "-" if one.measured is None else unit.cell(one.measured, 8)
-        cells = ["", seen, ""]
-        if predicted:
-            told = "-" if one.predicted is None else unit.cell(one.predicted)
-            cells = ["", told, seen, "" if one.difference is None else unit.signed(one.difference)]
-        figures = right(cells, widths[1:])
+        cells = {
+            "predicted": "-" if one.predicted is None else unit.cell(one.predicted),
+            "measured": "-" if one.measured is None else unit.cell(one.measured, 8),
+            "m - p": "" if one.difference is None else unit.signed(one.difference),
+        }
+        figures = right([cells.get(name, "") for name in columns], list(columns.values()))
         label = f" {one.cause}"
         # A cause that is longer than the column of labels runs into the empty cell after it.
-        room = len(label) - widths[0]
-        figures = figures[room:] if room > 0 and not figures[:room].strip() else figures
-        line = f"{label.ljust(widths[0])}{figures}"
+        over = len(label) - LABEL
+        figures = figures[over:] if over > 0 and not figures[:over].strip() else figures
+        line = f"{label.ljust(LABEL)}{figures}"
         lines.append(clip(clean(f"{line}  {one.what}"), width) if width else line)
     return lines
 
