@@ -104,6 +104,7 @@ def test_a_spec_that_cannot_be_predicted_shows_what_is_declared_and_why():
     assert "then      not predicted: workload.step.compile = true; measure it" in lines
     assert "verdict   FITS -> UNKNOWN" in lines
     assert "spare     0.380 GiB -> n/a" in lines
+    assert lines[-1] == "Nothing is saved."
 
 
 def test_a_peak_that_moves_to_another_phase_is_told():

@@ -188,6 +188,8 @@ def _sizes(case: Case, unit: Unit) -> tuple[str, str, str]:
 
 def _next(found: WhatIf, project: str) -> str:
     last = found.comparisons[-1]
+    if last.then.prediction is None:
+        return "Nothing is saved."
     asked: Sequence[str] = [shlex.quote(what_if.word(change)) for change in last.changes]
     return f"Nothing is saved. Next: peakmark what-if {project} {' '.join(asked)} --accept"
 
