@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from project_samples import USER
+from project_samples import USER, with_measured
 
 from tui.errors import ProjectError
 from tui.project.fingerprint import model_hash, spec_hash
@@ -109,3 +109,29 @@ def test_entered_sizes_and_budgets_change_nothing_of_what_was_measured(lines):
     assert before.spec != after.spec
     assert spec_hash(before) == spec_hash(after)
     assert model_hash(before) == model_hash(after)
+
+
+INVENTORY = """
+[measured.inventory]
+spec = "sha256:4be1aaaa"
+unique_parameters = 12
+tensors = 1
+parameter_bytes = 48
+trainable_parameters = 12
+buffer_elements = 0
+buffer_bytes = 0
+state_entries = 1
+state_entry_elements = 12
+
+[measured.inventory.shapes]
+"""
+
+
+@pytest.mark.parametrize(
+    "line", ['"3x4 float32" = 0', '"3xfour float32" = 1', '"3x4" = 1', '"3x4 float32 cold" = 1']
+)
+def test_a_list_of_shapes_that_somebody_edited_is_refused(line):
+    good = with_measured(INVENTORY + '"3x4 float32" = 1\n"scalar bfloat16 frozen" = 2\n')
+    assert parse(Path("gpt.toml"), good.encode()).measured.inventory.shapes["3x4 float32"] == 1
+    with pytest.raises(ProjectError, match="is not a number of tensors of one shape"):
+        parse(Path("gpt.toml"), with_measured(INVENTORY + line + "\n").encode())

@@ -71,6 +71,7 @@ AT_LEAST_ONE = (
 _SOURCE = re.compile(
     r"[^\x00-\x1f:]+\.py(:[A-Za-z_][A-Za-z0-9_]*)?|[^\x00-\x1f:]+\.json|(timm|torchvision):[A-Za-z0-9_.-]+"
 )
+_SHAPE = re.compile(r"(scalar|[0-9]{1,18}(x[0-9]{1,18})*) [a-z][a-z0-9_]*( frozen)?")
 _DEVICE = re.compile(r"auto|cpu|(GPU|MIG)-[0-9A-Za-z/-]+")
 
 
@@ -209,8 +210,14 @@ def check_measured(measured: Measured, place: Place) -> None:
     """Refuse a measured part that somebody edited: every phase's rows add up to what it requested.
 
     Raises:
-        ProjectError: an unknown phase or row, a negative row, or a sum that is not ``requested_bytes``.
+        ProjectError: an unknown phase, row or shape, a negative row, or a sum that is not ``requested_bytes``.
     """
+    for name, count in (measured.inventory.shapes if measured.inventory is not None else {}).items():
+        if not _SHAPE.fullmatch(name) or count < 1:
+            key = f"measured.inventory.shapes.{quote(name)}"
+            raise ProjectError(
+                f"{key} = {count} is not a number of tensors of one shape", where=place.at(key), hint=UNDO
+            )
     for name, probe in measured.probe.items():
         for phase, peak in probe.phases.items():
             _check_peak(phase, peak, f"measured.probe.{quote(name)}.phases.{quote(phase)}", "probe", place)
