@@ -199,6 +199,21 @@ def test_what_was_there_before_the_first_iteration_is_a_resident_object():
     assert row(found, "input_batch")[0] == UNEXPLAINED
 
 
+def test_what_stays_alive_through_the_iteration_and_was_not_predicted_is_a_resident_object():
+    table = storage("empty", 512 * MIB, "input_batch", born=-1, module="")
+    found = compared(more(input_batch=512 * MIB), timelines=kept(table))
+    said = "alive before and after the iteration and not predicted: 512.0 MiB by empty"
+    assert row(found, "input_batch") == (causes.RESIDENT, said)
+    assert row(found, "requested") == row(found, "input_batch")
+    passing = kept(replace(table, born=2, died=8))
+    assert row(compared(more(input_batch=512 * MIB), timelines=passing), "input_batch")[0] == UNEXPLAINED
+    both = kept(table, predicted=[table])
+    assert row(compared(more(input_batch=512 * MIB), timelines=both), "input_batch")[0] == UNEXPLAINED
+    small = kept(replace(table, bytes=4096))
+    found = compared(more(input_batch=4096), timelines=small)
+    assert found.reconciled.minor["input_batch"].word == causes.RESIDENT
+
+
 def test_rows_that_trade_bytes_between_two_instants_are_no_fault():
     traded = more(gradients=GIB - 64 * MIB, retained_activations=4 * GIB + 64 * MIB)
     found = compared(traded, measured_in=("gelu_backward", "layers.1", 0))

@@ -134,7 +134,7 @@ def _summary(rows: Sequence[Row], case: Case) -> Reconciled | None:
         for row in both
         if not row.cause
         and case.found is not None
-        and (cause := causes.numbers(row.key, row.difference or 0, case)) is not None
+        and (cause := causes.minor(row.key, row.difference or 0, row.predicted or 0, case)) is not None
     }
     return Reconciled(
         absolute_bytes=sum(abs(row.difference or 0) for row in both),

@@ -53,6 +53,14 @@ _OF_KERNELS = (
     "unattributed",
 )
 _OF_OPTIMIZER = ("step_temporaries", "operator_scratch", "optimizer_state", "unattributed")
+_OF_RESIDENTS = (
+    "buffers",
+    "input_batch",
+    "retained_activations",
+    "step_temporaries",
+    "library_workspaces",
+    "unattributed",
+)
 _OF_SCRATCH = ("operator_scratch", "unattributed")
 
 
@@ -82,7 +90,7 @@ def shown(key: str, figures: Figures, case: Case) -> Cause | None:
     rules: tuple[Callable[[], Cause | None], ...] = (
         lambda: _history(key, figures, case),
         lambda: numbers(key, difference, case),
-        lambda: _resident(difference, predicted, case),
+        lambda: _resident(difference, predicted, case) or staying(key, difference, predicted, case),
         lambda: _kernel(key, difference, case),
         lambda: _optimizer(key, case),
         lambda: _scratch(key, difference, case),
@@ -147,6 +155,28 @@ def _resident(difference: int, predicted: int, case: Case) -> Cause | None:
             RESIDENT, f"{units.size(more)} more were alive before the first iteration than predicted"
         )
     return None
+
+
+def staying(key: str, difference: int, predicted: int, case: Case) -> Cause | None:
+    """What is alive before and after the measured iteration, and of which the prediction knows nothing."""
+    if key not in _OF_RESIDENTS or difference <= 0:
+        return None
+    seen, told = evidence.staying(case.measured, key), evidence.staying(case.predicted, key)
+    if seen is None or told is None:
+        return None
+    changes = {name: size - told.get(name, 0) for name, size in seen.items() if size > told.get(name, 0)}
+    total = sum(changes.values())
+    close = total == difference or (total > LEAST_BYTES and not needs_cause(difference - total, predicted))
+    if not changes or not close:
+        return None
+    most = sorted(changes.items(), key=lambda one: (-one[1], one[0]))[:3]
+    said = ", ".join(f"{units.size(size)} by {name}" for name, size in most)
+    return Cause(RESIDENT, f"alive before and after the iteration and not predicted: {said}")
+
+
+def minor(key: str, difference: int, predicted: int, case: Case) -> Cause | None:
+    """The cause of a difference that is too small to need one, where the data shows it."""
+    return numbers(key, difference, case) or staying(key, difference, predicted, case)
 
 
 def _start(case: Case) -> int | None:

@@ -99,6 +99,18 @@ def by_operator(timeline: Timeline | None, phase: str | None, row: str) -> dict[
     return dict(sizes)
 
 
+def staying(timeline: Timeline | None, row: str) -> dict[str, int] | None:
+    """Bytes of ``row`` that are alive before and after the iteration, by what they are; None: no timeline."""
+    if timeline is None:
+        return None
+    sizes = Counter[str]()
+    for one in timeline.storages:
+        if one.row == row and one.born < 0 and one.died is None:
+            where = f" in {one.module}" if one.module else ""
+            sizes[f"{one.operator or row.replace('_', ' ')}{where}"] += one.bytes
+    return dict(sizes)
+
+
 def numbers(timeline: Timeline | None, phase: str | None, row: str) -> int | None:
     """How many storages of at most 8 bytes of ``row`` are alive at the peak: Python numbers made tensors."""
     found = timelines.peak_in(timeline, phase) if timeline is not None and phase is not None else None
