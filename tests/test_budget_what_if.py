@@ -240,6 +240,7 @@ def test_a_predicted_figure_is_never_taken_from_a_declared_one():
     found, by_key = rows(case(project(), 4), case(changed("precision=bf16"), refused=refused))
     # both declare their weights, so these are compared, as declared
     assert (by_key["weights"].now.origin, by_key["weights"].difference) == ("declared", -2000)
+    assert [row.difference for row in found.changed[:4]] == [-4000, -2000, -2000, None]
     row = by_key["retained_activations"]
     assert (row.now.origin, row.then.origin, row.difference, row.is_changed) == ("predicted", "", None, True)
     assert (found.then.verdict.word, found.then.verdict.why) == ("UNKNOWN", refused)

@@ -28,7 +28,7 @@ length = 1024
 job = "11 GiB"
 reserve = "4 GiB"
 """
-REFUSED = "workload.step.compile = true; measure it"
+REFUSED = "cannot predict: workload.step.compile = true; measure it"
 
 
 def case(word: str = "", micro: int | None = 8, phase: str = "backward", **more) -> Case:

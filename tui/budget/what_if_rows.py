@@ -159,11 +159,12 @@ class WhatIf:
     comparisons: tuple[Comparison, ...]
 
 
-def _weight(row: Compared) -> int:
+def _weight(row: Compared) -> tuple[bool, int]:
+    """Rows with a difference first, the largest first; then those that one side alone has."""
     if row.difference is not None:
-        return -abs(row.difference)
+        return False, -abs(row.difference)
     sizes = [max(side.range) if side.range else side.bytes or 0 for side in (row.now, row.then)]
-    return -max(sizes)
+    return True, -max(sizes)
 
 
 def compare(now: Case, then: Case, changes: tuple[Change, ...]) -> Comparison:

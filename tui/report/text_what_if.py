@@ -19,6 +19,7 @@ SUMMARY = (10, 9, 12, 10)
 """Columns of requested, reserved, process and spare."""
 BRIEF = {"FITS ONLY WITHOUT THE RESERVE": "USES RESERVE"}
 """Verdicts that are too long for a column."""
+REFUSED = "cannot predict: "
 AROUND = ("device_total", "host_total")
 
 
@@ -109,7 +110,8 @@ def _origin(row: Compared) -> str:
     if now.origin != then.origin:
         return f"{now.origin or 'n/a'} -> {then.origin or 'n/a'}"
     if then.origin == "declared" and then.text:
-        return then.text if row.key in (*AROUND, "reserve") else f"declared: {then.text}"
+        own = row.key in (*AROUND, "reserve") or then.text.startswith("entered")
+        return then.text if own else f"declared: {then.text}"
     return then.origin
 
 
@@ -117,7 +119,7 @@ def _refused(one: Comparison, width: int) -> list[str]:
     lines: list[str] = []
     for name, case in (("now", one.now), ("then", one.then)):
         if case.prediction is None and case.refused:
-            lines += labelled(name, f"not predicted: {case.refused}", INDENT, width)
+            lines += labelled(name, f"not predicted: {case.refused.removeprefix(REFUSED)}", INDENT, width)
     torch = [case.prediction.torch for case in (one.now, one.then) if case.prediction is not None]
     if len(set(torch)) > 1:
         lines += labelled("torch", f"{torch[0]} predicted now, {torch[1]} then", INDENT, width)
