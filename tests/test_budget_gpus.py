@@ -76,6 +76,18 @@ def test_sizes_that_mean_nothing_are_refused(text):
         gpus.parse(text)
 
 
+@pytest.mark.parametrize("text", ["80", "40", " 79.5 "])
+def test_a_number_alone_is_taken_for_memory_without_its_unit(text):
+    with pytest.raises(UsageError) as refused:
+        gpus.parse(text)
+    assert refused.value.message == f"--gpu: {text.strip()} has no unit"
+    assert (refused.value.hint or "").startswith(f"write --gpu {text.strip()}GiB for its memory; or a name: ")
+
+
+def test_a_number_that_is_no_memory_is_a_name():
+    assert gpus.parse("4090").name == "NVIDIA GeForce RTX 4090"
+
+
 def test_a_gpu_of_another_name_is_another():
     assert gpus.same("NVIDIA H100 80GB HBM3", "H100 SXM5")
     assert not gpus.same("NVIDIA H100 80GB HBM3", "NVIDIA H100 PCIe")

@@ -13,6 +13,9 @@ from tui.budget.ledger import ledger
 from tui.project.calibration import Calibration
 from tui.project.measured import Environment, Measured, PhasePeak, Probe, Reading
 from tui.project.model import BatchSpec, BudgetSpec, Spec, WorkloadSpec
+from tui.project.prediction import Within
+from tui.report import sentences
+from tui.report.figures import unit_for
 
 SPEC_HASH = "sha256:4be14be14be1"
 ID, PROBE = "f-20261201T140000-a3", "p-20261201T141203-a3"
@@ -63,6 +66,77 @@ def test_it_fits_when_the_most_that_it_may_take_leaves_the_reserve():
 )
 def test_it_does_not_fit_only_when_tensors_and_the_smallest_context_are_too_much(job, reserve, word):
     assert predictions.prediction_verdict(spec(job, reserve), prediction(SPEC_HASH)).word == word
+
+
+CONTEXTS = 520 * MIB, 615 * MIB
+ROOM = REQUESTED + 600 * MIB
+"""A budget that the prediction's reserved bytes and its largest context do not fit in, and its tensors do."""
+
+
+def within(budget: int, context: int, **changes) -> Within:
+    room = budget - context
+    return Within(room, **{"retries": 3, "steady_retries": 1, "reserved_bytes": room - MIB, **changes})
+
+
+FAILED = {
+    "phase": "first.backward", "operator": "mm", "module": "head", "asked_bytes": 64 * MIB,
+    "allocated_bytes": REQUESTED - 90 * MIB, "largest_free_block_bytes": 40 * MIB, "cause": "fragmentation",
+}  # fmt: skip
+
+
+def test_it_fits_where_emptying_the_cache_is_enough_and_says_how_often():
+    told = prediction(SPEC_HASH, within=tuple(within(ROOM, one) for one in CONTEXTS))
+    found = predictions.prediction_verdict(spec(ROOM), told)
+    assert (found.word, found.retries, found.steady_retries) == ("FITS", 3, 1)
+    assert (found.process_bytes, found.spare_bytes) == (ROOM - MIB, MIB)
+    assert found.held_to == ROOM - 615 * MIB
+    said = sentences.verdict(found, unit_for(GIB))
+    assert "its cache emptied 3 times (once in every later iteration)" in said
+    assert "if the allocator is held to 5.985 GiB" in said
+
+
+def test_it_fits_only_without_the_reserve_where_emptying_reaches_the_budget_alone():
+    limits = {ROOM - MIB: FAILED, ROOM: {}}
+    told = prediction(
+        SPEC_HASH,
+        within=tuple(within(limit, one, **how) for limit, how in limits.items() for one in CONTEXTS),
+    )
+    found = predictions.prediction_verdict(spec(ROOM, MIB), told)
+    assert (found.word, found.retries) == ("FITS ONLY WITHOUT THE RESERVE", 3)
+
+
+def test_it_does_not_fit_where_the_allocator_gives_up_at_both_ends_and_says_where():
+    told = prediction(SPEC_HASH, within=tuple(within(ROOM - 70 * MIB, one, **FAILED) for one in CONTEXTS))
+    found = predictions.prediction_verdict(spec(ROOM - 70 * MIB), told)
+    assert found.word == "DOES NOT FIT"
+    assert found.why == (
+        "out of memory in first.backward in operator mm of head: it asks for 64.0 MiB and 5.912 GiB of 6.010 GiB "
+        "are allocated; the largest free block has 40.0 MiB: fragmentation"
+    )
+    lines = sentences.budget(found, unit_for(GIB))
+    assert lines[0].startswith("budget 6.518 = process 6.620 + reserve 0 - short 0.103 GiB")
+
+
+def test_it_is_unknown_only_where_the_two_ends_of_the_context_differ():
+    told = prediction(SPEC_HASH, within=(within(ROOM, 615 * MIB, **FAILED), within(ROOM, 520 * MIB)))
+    found = predictions.prediction_verdict(spec(ROOM), told)
+    assert found.word == "UNKNOWN"
+    assert found.why.startswith("with a context of 520 MiB it fits")
+    assert "with a context of 615 MiB it does not fit (out of memory in first.backward" in found.why
+    assert sentences.budget(found, unit_for(GIB))
+
+
+def test_a_budget_that_was_not_simulated_says_to_predict_again():
+    told = prediction(SPEC_HASH, within=tuple(within(ROOM + 1, one) for one in CONTEXTS))
+    found = predictions.prediction_verdict(spec(ROOM), told)
+    assert (found.word, found.why) == ("UNKNOWN", predictions.NOT_SIMULATED)
+
+
+def test_the_allocator_is_tried_within_the_budget_with_and_without_its_reserve_at_both_ends():
+    found = predictions.capacities(spec(10 * GIB, GIB), 80 * GIB, CONTEXTS)
+    assert found == [9 * GIB - 615 * MIB, 9 * GIB - 520 * MIB, 10 * GIB - 615 * MIB, 10 * GIB - 520 * MIB]
+    assert predictions.capacities(spec(None), None, CONTEXTS) == []
+    assert predictions.capacities(spec(600 * MIB), None, CONTEXTS) == [80 * MIB]
 
 
 def test_without_a_budget_the_gpu_is_the_limit_and_without_either_nothing_is_known():

@@ -15,10 +15,19 @@ def test_every_line_has_its_bytes_its_divisor_and_how_it_was_obtained(capsys):
     code, out, _ = said(capsys, "1e9", "--ranks", "8", "--strategy", "zero2", "--dtype", "bf16", "--master")
     lines = out.splitlines()
     assert code == 0
-    assert "gradients               250,000,000 B  2,000,000,000 B / 8, formula" in lines
+    assert "gradients               250,000,000 B     0.233 GiB  2,000,000,000 B / 8," in lines
     assert "reduction buckets   n/a: not said: --bucket ELEMENTS" in lines
-    assert any(line.startswith("older formula         6,000,000,000 B  DeepSpeed") for line in lines)
+    assert any(
+        line.startswith("older formula         6,000,000,000 B     5.588 GiB  DeepSpeed") for line in lines
+    )
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("written", ["7B", "7 b", "7000M", "7e9"])
+def test_billions_of_parameters_are_written_with_a_letter_too(capsys, written):
+    code, out, _ = said(capsys, written, "--ranks", "1", "--strategy", "none", "--dtype", "bf16")
+    assert code == 0
+    assert "weights              14,000,000,000 B    13.039 GiB" in out
 
 
 def test_divisors_of_tensor_and_pipeline_parallel_are_declared(capsys):
@@ -34,7 +43,7 @@ def test_divisors_of_tensor_and_pipeline_parallel_are_declared(capsys):
         "2",
     )
     _, out, _ = said(capsys, *words)
-    assert "4,000,000,000 B  32,000,000,000 B / 4 (tensor parallel)" in out
+    assert "4,000,000,000 B     3.725 GiB  32,000,000,000 B / 4" in out
     assert "declared" in out
 
 

@@ -145,7 +145,13 @@ def _commands() -> argparse.ArgumentParser:
     _add(
         commands, "snapshot", _snapshot, "read a torch.cuda memory snapshot", _own_args("snapshot_arguments")
     )
-    _add(commands, "calc", _calc, "the calculators by themselves: params, batch", _own_args("calc_arguments"))
+    _add(
+        commands,
+        "calc",
+        _calc,
+        "the calculators by themselves: params, batch, ranks",
+        _own_args("calc_arguments"),
+    )
     _add(commands, "doctor", _doctor, "what was found here, and what to do about it", _doctor_args)
     return parser
 

@@ -23,6 +23,9 @@ SHOWN = 4
 NO_GPU = "no GPU of the table was named: give its name, such as --gpu 'H100 80GB HBM3'"
 
 _SIZE = re.compile(r"\s*[\d.,_]+\s*[KMGT]?i?B\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*\d+(?:\.\d+)?\s*")
+MOST_GIB = 1024
+"""A number up to it may be meant as the memory of a GPU."""
 _NOISE = re.compile(r"nvidia|geforce|tesla|generation|[^a-z0-9]+")
 
 
@@ -66,6 +69,12 @@ def parse(text: str) -> Gpu:
     >>> parse("h100 80gb hbm3").sm_count, parse("80 GiB").total_bytes, parse("80GiB").sm_count
     (132, 85899345920, None)
     """
+    if _NUMBER.fullmatch(text) and float(text) <= MOST_GIB:
+        near = ", ".join(_nearest(text)) or "peakmark predict --gpus lists them"
+        number = text.strip()
+        raise UsageError(
+            f"--gpu: {number} has no unit", hint=f"write --gpu {number}GiB for its memory; or a name: {near}"
+        )
     if _SIZE.fullmatch(text) is None:
         return find(text)
     try:

@@ -67,7 +67,7 @@ _RANKS = "what one rank of many holds: DDP, ZeRO 1 to 3, FSDP2, each line with i
 
 
 def _add_ranks(ranks: argparse.ArgumentParser) -> None:
-    ranks.add_argument("parameters", metavar="PARAMETERS", help="trained with Adam, as 7e9")
+    ranks.add_argument("parameters", metavar="PARAMETERS", help="trained with Adam, as 7e9 or 7B")
     ranks.add_argument("--ranks", required=True, metavar="N", help="that divide or replicate the model")
     ranks.add_argument("--strategy", required=True, choices=STRATEGIES, help="how they do")
     ranks.add_argument(

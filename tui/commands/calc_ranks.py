@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from tui.budget import scope
 from tui.budget.sharding import GATHERS, Groups, Options, States, sheet
@@ -13,6 +14,8 @@ from tui.errors import UsageError
 from tui.report import calc_ranks as report
 
 ITEM_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+_LETTER = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KMBT])", re.IGNORECASE)
+_POWERS = {"K": 3, "M": 6, "B": 9, "T": 12}
 HOST = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer_state"}
 
 
@@ -22,7 +25,7 @@ def ranks(given: argparse.Namespace, output: Output) -> int:
     Raises:
         UsageError: a number that is none, or parts that do not go together.
     """
-    count = _count("PARAMETERS", given.parameters)
+    count = _count("PARAMETERS", _spelled_out(given.parameters))
     world = _count("--ranks", given.ranks)
     options = _options(given)
     groups = _groups(given, options)
@@ -47,6 +50,12 @@ def ranks(given: argparse.Namespace, output: Output) -> int:
         lambda: report.document(found, older, compared),
     )
     return 0
+
+
+def _spelled_out(text: str) -> str:
+    """``7B`` as ``7e9``: thousands, millions, billions and trillions of parameters."""
+    found = _LETTER.fullmatch(text.strip())
+    return text if found is None else f"{found[1]}e{_POWERS[found[2].upper()]}"
 
 
 def _count(name: str, text: str) -> int:

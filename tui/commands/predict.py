@@ -10,6 +10,7 @@ from tui.commands import stale, steps
 from tui.commands.output import Output
 from tui.engine.context import Options
 from tui.errors import RunError, UsageError
+from tui.probe.allocator_settings import SettingsError, parse
 from tui.project import timeline
 from tui.project.measured import Measured
 from tui.project.timeline import Timeline
@@ -35,17 +36,27 @@ def gpus(listed: bool, output: Output) -> int:
 
 
 def predict(project: Path, options: Options, output: Output, phase: str | None = None) -> int:
-    """Predict and print; 1 when it does not fit.
+    """Predict and print; 1 unless it fits.
 
     Raises:
-        UsageError: a phase that was not predicted; what was predicted is saved all the same.
+        UsageError: settings of the allocator that torch would refuse; or a phase that was not predicted, and what was
+            predicted is saved all the same.
     """
+    _check_settings(options.alloc_conf)
     before = steps.probes(project)
     code, ended = steps.do(project, ("predict",), options, output)
     if (error := ended.failed(code)) is not None:
         raise error
     show(project, output, steps.ids_of(project, ended.steps[-1], before), phase)
     return code
+
+
+def _check_settings(text: str | None) -> None:
+    """Refuse settings of the allocator before anything is started."""
+    try:
+        parse(text or "")
+    except SettingsError as error:
+        raise UsageError(f"--alloc-conf: {error}") from error
 
 
 def show(project: Path, output: Output, ids: tuple[str, ...] = (), phase: str | None = None) -> None:

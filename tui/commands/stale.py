@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from tui.commands.output import Output
 from tui.errors import PeakmarkError
 from tui.project.fingerprint import is_counted
 from tui.project.load import load
+from tui.project.prediction import Prediction
 from tui.report import stale
 from tui.report.envelope import Source
 from tui.report.operating import is_current
@@ -26,8 +28,20 @@ def said(project: Path, step: str, id: str | None, found: Source, lines: Lines, 
         return lines
     command = f"peakmark {COMMANDS.get(step, step)} {project}"
     command += " --steps params" if step == "params" else ""
-    output.talk(stale.warning(id or "the inventory", then, found.fingerprint, command))
-    return lambda width: stale.with_line(list(lines(width)), then, found.fingerprint, command, width)
+    if step == "prediction" and id is not None:
+        command += _for_the_same(found.measured.prediction[id])
+    done = ("predicted", "predicts") if step == "prediction" else ("measured", "measures")
+    if step != "prediction" or output.json or output.plain:  # a prediction's own second line says it once
+        output.talk(stale.warning(id or "the inventory", then, found.fingerprint, command, done))
+    return lambda width: stale.with_line(
+        list(lines(width)), then, found.fingerprint, command, width, done=done[0]
+    )
+
+
+def _for_the_same(one: Prediction) -> str:
+    """The options that predict again for the device of ``one``."""
+    gpu = f" --gpu {shlex.quote(one.target)}" if one.target_from == "--gpu" else ""
+    return gpu + (f" --alloc-conf {shlex.quote(one.allocator)}" if one.allocator else "")
 
 
 def _counted(project: Path) -> bool:

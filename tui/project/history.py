@@ -11,9 +11,12 @@ from typing import Any, cast
 
 from tui.project.encode import to_table
 from tui.project.measured import Measured
+from tui.project.prediction import Prediction
 
 KEEP = 50
 """Measurements of each kind."""
+KEEP_PREDICTIONS = 20
+"""They are made in seconds, and can be made again."""
 KINDS = ("verify", "probe", "precision", "restore", "search", "prediction")
 
 
@@ -25,7 +28,8 @@ def history_path(path: Path) -> Path:
 def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
     """What stays in the file, and (kind, id, measurement) of what leaves it, oldest first.
 
-    The latest ``KEEP`` of each kind stay, and whatever an operating configuration or the latest search refers to.
+    The latest ``KEEP`` of each kind stay, and whatever an operating configuration or the latest search refers to; of
+    predictions the latest of each batch and device, at most ``KEEP_PREDICTIONS``.
     """
     needed = {
         name
@@ -46,10 +50,24 @@ def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
     for kind in KINDS:
         table: dict[str, Any] = getattr(measured, kind)
         by_age = sorted(table, key=lambda name, table=table: (table[name].at, name))
-        old = [name for name in by_age[:-KEEP] if name not in needed]
+        stay = _latest_of_each(table, by_age) if kind == "prediction" else by_age[-KEEP:]
+        old = [name for name in by_age if name not in stay and name not in needed]
         leaving += [(kind, name, table[name]) for name in old]
         kept[kind] = {name: one for name, one in table.items() if name not in old}
     return (dataclasses.replace(measured, **kept) if leaving else measured), leaving
+
+
+def _latest_of_each(table: dict[str, Prediction], by_age: list[str]) -> list[str]:
+    """The latest prediction of each spec, batch and device, and no more than the latest ``KEEP_PREDICTIONS``."""
+    latest: dict[Any, str] = {}
+    for name in by_age:
+        one = table[name]
+        batch = (one.micro_batch, one.accumulate, one.length)
+        place = (one.semantics, one.target, one.target_total_bytes, one.allocator, one.ranks, one.strategy)
+        key = (one.spec, one.precision, batch, place)
+        latest.pop(key, None)
+        latest[key] = name
+    return list(latest.values())[-KEEP_PREDICTIONS:]
 
 
 def history_lines(leaving: list[tuple[str, str, Any]]) -> bytes:

@@ -46,7 +46,7 @@ def _line(one: Share, width: int) -> list[str]:
 def _sum(name: str, size: int | None, text: str, width: int) -> list[str]:
     if size is None:
         return labelled(name, "n/a", LABEL, width)
-    head = f"{name:<{LABEL}}{size:>15,} B  "
+    head = f"{name:<{LABEL}}{size:>15,} B {units.gib(size):>9} GiB  "
     return wrap(text, width, len(head), head)
 
 

@@ -8,11 +8,12 @@ from tui import __version__
 from tui.budget import gpus
 from tui.budget import prediction as predictions
 from tui.probe.protocol import REQUESTED_ROWS
-from tui.project.prediction import PredictedPeak, Prediction
+from tui.project.prediction import PredictedPeak, Prediction, Within
 from tui.report.envelope import SCHEMA, Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, explained, known
 from tui.report.operating import is_current
 
+EMPTYING = "what runs when the cache is emptied was not found"
 NONE_YET = "nothing was predicted yet"
 ON_CPU = "the CPU has no caching allocator of torch's"
 
@@ -47,7 +48,7 @@ def _body(source: Source, id: str, found: Prediction) -> Document:
         "torch": found.torch,
         "semantics": found.semantics,
         "target": _target(found),
-        "verdict": verdict_table(predictions.prediction_verdict(source.spec, found)),
+        "verdict": _verdict(source, found),
         **_sizes(found),
         "reserved_band_ratio": predictions.RESERVED_BAND if found.semantics == "cuda" else Missing(ON_CPU),
         "context_low_bytes": known(found.context_low_bytes, found.unknown.get("context_low_bytes")),
@@ -62,7 +63,37 @@ def _body(source: Source, id: str, found: Prediction) -> Document:
         "not_covered": list(found.not_covered),
         "ranges": [{"name": name, "bytes": list(limits)} for name, limits in found.ranges.items()],
         "allocator": found.allocator,
+        "allocator_rules": known(found.allocator_rules or None, "not recorded"),
+        "within": [_within(one) for one in found.within],
         "timeline": known(found.timeline or None, found.unknown.get("timeline")),
+    }
+
+
+def _verdict(source: Source, found: Prediction) -> Document:
+    verdict = predictions.prediction_verdict(source.spec, found)
+    made = verdict_table(verdict)
+    return {**made, "retries_count": verdict.retries, "steady_retries_count": verdict.steady_retries}
+
+
+def _within(one: Within) -> Document:
+    why = "it does not run out of memory"
+    failed = None
+    if one.phase:
+        failed = {
+            "phase": one.phase,
+            "operator": one.operator,
+            "module": one.module,
+            "asked_bytes": one.asked_bytes,
+            "allocated_bytes": one.allocated_bytes,
+            "largest_free_block_bytes": one.largest_free_block_bytes,
+            "cause": one.cause,
+        }
+    return {
+        "capacity_bytes": one.capacity_bytes,
+        "retries_count": one.retries,
+        "steady_retries_count": one.steady_retries,
+        "reserved_bytes": known(one.reserved_bytes, "not recorded"),
+        "out_of_memory": known(failed, why),
     }
 
 
@@ -117,7 +148,7 @@ def _line(found: Prediction) -> Document | Missing:
     return {
         "fixed_bytes": found.line_fixed_bytes,
         "per_sample_bytes": found.line_per_sample_bytes,
-        "residual_max_bytes": found.line_residual_bytes,
+        "residual_max_bytes": known(found.line_residual_bytes, "two batches lie on a line always"),
     }
 
 
@@ -130,6 +161,9 @@ def _largest(found: Prediction) -> Document | Missing:
         "reserved_bytes": known(found.largest_reserved_bytes, "not recorded"),
         "next_micro": known(found.largest_next, "nothing above it was tried"),
         "exact": found.largest_exact,
+        "emptying_micro": known(found.emptying, EMPTYING),
+        "emptying_retries_count": known(found.emptying_retries, EMPTYING),
+        "emptying_next_micro": known(found.emptying_next, EMPTYING),
     }
 
 
@@ -141,6 +175,7 @@ def _point(source: Source, id: str) -> Document:
         **batch_table(source, found.micro_batch, found.accumulate, found.length),
         **_sizes(found),
         "verdict": verdict.word.lower(),
+        "retries_count": verdict.retries,
         "worst_phase": known(found.worst_phase, "no phase was predicted"),
     }
 

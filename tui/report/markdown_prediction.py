@@ -11,7 +11,7 @@ from tui.report.envelope import Source
 from tui.report.figures import Unit, span
 from tui.report.markdown_text import escaped, table
 from tui.report.stale import changed, is_stale
-from tui.report.text_predict import unit_of
+from tui.report.text_predict import allocator, unit_of
 
 SHOWN = ("requested", "tensor_allocated", "allocator_reserved", "context", "process")
 
@@ -54,6 +54,8 @@ def _rows(view: Ledger, unit: Unit) -> list[list[str]]:
 
 def _stands_on(told: Prediction, unit: Unit) -> list[str]:
     lines = [f"* assumed: {escaped(one)}" for one in told.assumptions]
+    if told.semantics == "cuda":
+        lines.append(f"* assumed: {escaped(allocator(told))}")
     if told.context_from:
         lines.append(f"* context: {escaped(told.context_from)}")
     lines += [f"* told {escaped(one)}" for one in told.answered]

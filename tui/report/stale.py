@@ -30,12 +30,17 @@ def changed(then: str, now: str) -> str:
     return f"then {old[:shown] or 'n/a'}, now {new[:shown]}"
 
 
-def warning(id: str, then: str, now: str, command: str) -> str:
-    """The sentence for stderr; ``command`` is what measures it again."""
-    return f"warning: the spec has changed since {id} was measured ({changed(then, now)}): {command} measures it again"
+def warning(
+    id: str, then: str, now: str, command: str, done: tuple[str, str] = ("measured", "measures")
+) -> str:
+    """The sentence for stderr; ``command`` does again what was ``done``: measured or predicted."""
+    was, does = done
+    return f"warning: the spec has changed since {id} was {was} ({changed(then, now)}): {command} {does} it again"
 
 
-def with_line(lines: list[str], then: str, now: str, command: str, width: int) -> list[str]:
+def with_line(
+    lines: list[str], then: str, now: str, command: str, width: int, *, done: str = "measured"
+) -> list[str]:
     """``lines`` of an answer, the second of which says that it is stale."""
-    said = f"STALE: the spec has changed since this was measured ({changed(then, now)}). Next: {command}"
+    said = f"STALE: the spec has changed since this was {done} ({changed(then, now)}). Next: {command}"
     return [*lines[:1], *closing(said, width), *lines[1:]]

@@ -8,6 +8,7 @@ from tui import units
 from tui.budget import gpus
 from tui.budget import prediction as predictions
 from tui.budget import timeline as timelines
+from tui.budget.verdict import Verdict
 from tui.project.measured import Measured
 from tui.project.model import Spec
 from tui.project.prediction import Prediction
@@ -75,7 +76,10 @@ def _one(
     lines += _largest(spec, found, unit, width)
     verdict = predictions.prediction_verdict(spec, found)
     lines += [one for text in sentences.budget(verdict, unit) for one in wrap(text, width)]
-    return [*lines, *closing(f"{sentences.verdict(verdict, unit)} Next: {_next(found, project)}", width)]
+    return [
+        *lines,
+        *closing(f"{sentences.verdict(verdict, unit)} Next: {_next(spec, found, project)}", width),
+    ]
 
 
 def _seconds(found: Prediction) -> str:
@@ -95,6 +99,7 @@ def _target(found: Prediction) -> str:
 
 
 def _totals(found: Prediction, unit: Unit, width: int) -> list[str]:
+    """The highest of all phases: reserved bytes are highest in the last ones, as the cache only grows."""
     exact = "exact for the same program and torch version"
     if found.approximate:
         exact = "exact but for what is approximate, see below"
@@ -128,6 +133,13 @@ def _band() -> str:
     return f"+-{predictions.RESERVED_BAND * 100:.1f} %: depends on the history of the cache"
 
 
+def _reserved_so_far(found: Prediction, phase: str) -> str:
+    """Where the most is reserved, if a phase has less: the cache had not grown so far yet."""
+    sizes = {name: one.reserved_bytes or 0 for name, one in found.phases.items()}
+    most = max(sizes, key=lambda name: sizes[name])
+    return "" if sizes[phase] == sizes[most] else f"  in this phase; at its most in {most}"
+
+
 def _context(found: Prediction) -> str:
     low, high = found.context_low_bytes or 0, found.context_high_bytes or 0
     mib, what = 2**20, "context and NCCL" if found.ranks > 1 else "context"
@@ -149,16 +161,17 @@ def _peak(found: Prediction, unit: Unit, width: int, held: Timeline | None) -> l
     where = f"peak: {found.worst_phase}"
     where += f", in operator {peak.operator}" if peak.operator else ""
     where += f" of {peak.module}" if peak.module else ""
+    where = f"{where}; alive then"
     if not peak.requested_bytes:
-        return hanging(where, width)
+        return hanging(where.removesuffix("; alive then"), width)
     if (alike := _alike(found, held)) is not None:
         count, what, size = alike
         share = units.percent(size / peak.requested_bytes)
         several = f"{count} tensors of {what}" if count > 1 else f"a tensor of {what}"
-        return hanging(f"{where}; {several} = {unit.text(size)}, {share}", width)
+        return hanging(f"{where}: {several} = {unit.text(size)}, {share}", width)
     row, size = max(peak.rows.items(), key=lambda item: item[1])
     share = units.percent(size / peak.requested_bytes)
-    return hanging(f"{where}; most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
+    return hanging(f"{where}: most of it {row.replace('_', ' ')}, {unit.text(size)}, {share}", width)
 
 
 def _alike(found: Prediction, held: Timeline | None) -> tuple[int, str, int] | None:
@@ -181,21 +194,30 @@ def _alike(found: Prediction, held: Timeline | None) -> tuple[int, str, int] | N
 def _rows(found: Prediction, phase: str, unit: Unit, width: int) -> list[str]:
     peak = found.phases[phase]
     lines = [clip(f"{f'{phase}, {unit.name}'.ljust(LABEL + 4)}{'predicted'.rjust(10)}", width)]
-    cells = [(row.replace("_", " "), size) for row, size in peak.rows.items()]
-    cells += [("= requested", peak.requested_bytes)]
+    cells = [(row.replace("_", " "), size, "") for row, size in peak.rows.items()]
+    cells += [("= requested", peak.requested_bytes, "")]
     if found.semantics == "cuda":
         cells += [
-            ("= tensor-allocated", peak.allocated_bytes or 0),
-            ("= allocator-reserved", peak.reserved_bytes or 0),
+            ("= tensor-allocated", peak.allocated_bytes or 0, ""),
+            ("= allocator-reserved", peak.reserved_bytes or 0, _reserved_so_far(found, phase)),
         ]
     return lines + [
-        clip(f"{label.ljust(LABEL + 4)}{unit.cell(size).rjust(10)}", width) for label, size in cells
+        clip(f"{label.ljust(LABEL + 4)}{unit.cell(size).rjust(10)}{note}", width)
+        for label, size, note in cells
     ]
+
+
+def allocator(found: Prediction) -> str:
+    """Its settings, and how far the rules that were simulated are proved under them."""
+    if not found.allocator:
+        return "allocator defaults"
+    rules = f" ({found.allocator_rules})" if found.allocator_rules else ""
+    return f"allocator {found.allocator}{rules}"
 
 
 def _stands_on(found: Prediction, width: int) -> list[str]:
     """What the figures assume, leave out, and were told."""
-    assumed = [*found.assumptions, f"allocator {found.allocator or 'defaults'}", f"torch {found.torch}"]
+    assumed = [*found.assumptions, allocator(found), f"torch {found.torch}"]
     if found.semantics == "cpu":
         assumed = [*found.assumptions, f"torch {found.torch}"]
     elif (known := gpus.known(found.target)) is not None and known.sm_count is not None:
@@ -218,7 +240,9 @@ def _largest(spec: Spec, found: Prediction, unit: Unit, width: int) -> list[str]
     lines: list[str] = []
     if found.line_per_sample_bytes is not None:
         fixed, each = unit.text(found.line_fixed_bytes), _fine(found.line_per_sample_bytes)
-        left = f"residual {units.size(found.line_residual_bytes)}"
+        left = "through two batches"
+        if found.line_residual_bytes is not None:
+            left = f"residual {units.size(found.line_residual_bytes)}"
         lines += labelled("batch line", f"requested = {fixed} + {each} x micro ({left})", INDENT, width)
     if found.largest is not None:
         held = f"micro {found.largest}"
@@ -230,7 +254,19 @@ def _largest(spec: Spec, found: Prediction, unit: Unit, width: int) -> list[str]
     elif (why := found.unknown.get("largest")) is not None:
         shown = why if why.startswith("not asked for") else f"n/a: {why}"
         lines += labelled("largest", shown, INDENT, width)
+    if found.emptying is not None:
+        lines += labelled("", _emptying(found), INDENT, width)
     return lines
+
+
+def _emptying(found: Prediction) -> str:
+    """What more there is when the allocator empties its cache, beside the largest without."""
+    after = f"; {found.emptying_next} runs out of memory" if found.emptying_next is not None else ""
+    if found.emptying == found.largest:
+        return f"emptying its cache makes room for no more{after}"
+    often = predictions.times(found.emptying_retries or 0)
+    above = "" if found.largest is None else "above it the cache has to be emptied: "
+    return f"{above}micro {found.emptying} runs with the cache emptied {often}{after}"
 
 
 def _fine(size: int) -> str:
@@ -245,9 +281,31 @@ def _limit(spec: Spec, found: Prediction) -> str:
     return f"{units.gib(total)} GiB{reserve} less context {context}"
 
 
-def _next(found: Prediction, project: str) -> str:
+def _next(spec: Spec, found: Prediction, project: str) -> str:
+    """What to do now: measure it where that can be done, on the kind of device that it was predicted for."""
     length = "" if found.length is None else f" --length {found.length}"
-    return f"peakmark probe {project} --batch {found.micro_batch}{length}"
+    command = f"peakmark probe {project} --batch {found.micro_batch}{length}"
+    if found.ranks > 1 and found.strategy not in MEASURED_STRATEGIES:
+        return (
+            f"peakmark ledger {project}; {found.ranks} ranks of {found.strategy} are predicted and declared, "
+            "and measured by nothing here"
+        )
+    on_cpu = spec.environment.device == "cpu"
+    if found.semantics == "cpu":
+        return command if on_cpu else f"{command} --device cpu"
+    command += " --device auto" if on_cpu else ""
+    if found.ranks > 1:
+        return f"on a machine with {found.ranks} such GPUs: {command}"
+    if found.target_from in HERE:
+        return command
+    what = "a GPU" if gpus.known(found.target) is None else f"the {found.target}"
+    return f"on a machine with {what}: {command}"
+
+
+NOT_ASKED = "not asked for: --largest"
+MEASURED_STRATEGIES = ("ddp", "fsdp2")
+HERE = ("this machine", "this run's device", "the run's device", "--device", "environment.device")
+"""``target_from`` of a GPU that is in this machine."""
 
 
 def _several(spec: Spec, measured: Measured, ids: Sequence[str], width: int) -> list[str]:
@@ -259,20 +317,42 @@ def _several(spec: Spec, measured: Measured, ids: Sequence[str], width: int) -> 
     names = ("length", *NAMES) if sized else NAMES
     columns = (8, *COLUMNS) if sized else COLUMNS
     lines.append(clip(right(names, columns) + f"  {unit.name}", width))
-    for _, one in table:
-        found = predictions.prediction_verdict(spec, one)
+    verdicts = [predictions.prediction_verdict(spec, one) for _, one in table]
+    for (_, one), found in zip(table, verdicts, strict=True):
         sizes = [predictions.most(one, f"{name}_bytes") for name in ("requested", "allocated", "reserved")]
         process = predictions.process_range(one)
         shown = "n/a" if process is None else span(process, unit)
         cells = [str(one.micro_batch), str(one.micro_batch * one.accumulate * one.ranks)]
         cells += [*(unit.cell(size) for size in sizes), shown]
         cells = [str(one.length), *cells] if sized else cells
-        lines.append(clip(right(cells, columns) + f"  {found.word}", width))
+        lines.append(clip(right(cells, columns) + f"  {_word(found)}", width))
+    for (_, one), found in zip(table, verdicts, strict=True):
+        if found.why and found.word != "FITS":
+            at = f"micro {one.micro_batch}" + (f", length {one.length}" if sized else "")
+            lines += hanging(f"{at}: {found.why}", width)
     lines += _stands_on(first, width)
-    words = [predictions.prediction_verdict(spec, one).word for _, one in table]
+    if first.largest is not None or first.unknown.get("largest") not in (None, NOT_ASKED):
+        if sized:
+            lines.append(f"of length {first.length}, the first:")
+        lines += _largest(spec, first, unit, width)
+    lines += wrap(_limits(verdicts[0], unit), width) if verdicts[0].budget_bytes is not None else []
+    words = [one.word for one in verdicts]
     every = f"{words.count('FITS')} of {len(words)}"
     word = "FITS" if words.count("FITS") == len(words) else next(one for one in words if one != "FITS")
     return [*lines, *wrap(f"{word}, by prediction: {every} fit.", width)]
+
+
+def _word(found: predictions.PredictedVerdict) -> str:
+    if not found.retries:
+        return found.word
+    return f"{found.word}, {found.retries:,} {'retry' if found.retries == 1 else 'retries'}"
+
+
+def _limits(found: Verdict, unit: Unit) -> str:
+    """Of every point: each has a process of its own, which the table shows."""
+    room = (found.budget_bytes or 0) - found.reserve_bytes
+    said = f"budget {unit.cell(found.budget_bytes)} - reserve {unit.cell(found.reserve_bytes)}"
+    return f"{said} = {unit.cell(room)} {unit.name} for the process ({found.budget_from})"
 
 
 NAMES = ("micro", "global", "requested", "allocated", "reserved", "process")

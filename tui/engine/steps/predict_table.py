@@ -95,10 +95,9 @@ def _peak(phase: Mapping[str, Any]) -> PredictedPeak:
 
 
 def _assumption(one: Mapping[str, Any]) -> str:
-    """``attention kernel: flash (bf16, causal, no mask), 12 times``."""
+    """``attention kernel: flash (bf16, causal, no mask)``; how often, over all traced passes, says nothing."""
     because = f" ({one['because']})" if one.get("because") else ""
-    count = int(one.get("count") or 1)
-    return f"{one['what']}: {one['value']}{because}" + (f", {count:,} times" if count > 1 else "")
+    return f"{one['what']}: {one['value']}{because}"
 
 
 def _answered(one: Mapping[str, Any]) -> str:

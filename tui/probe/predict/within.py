@@ -156,12 +156,10 @@ class Emptying:
     def _by_lines(self, low: int, high: int) -> int:
         """The largest micro-batch from ``low`` and below ``high`` that the lines let run."""
         over: Optional[int] = high if high <= self._top else None
-        micro = max(1, low + 1)
-        while over is None or over - low > 1:
+        micro = low + 1
+        while low < self._top and (over is None or over - low > 1):
             if self._runs_by_lines(micro):
                 low = micro
-                if low >= self._top:
-                    return low
             else:
                 over = micro
             micro = min(low * 2, self._top) if over is None else (low + over) // 2

@@ -143,7 +143,7 @@ def _settings(text: str) -> AllocatorSettings:
         return parse(text)
     except SettingsError as error:
         raise TaskError(
-            "workload", "the allocator's settings %r: %s" % (text, error), hint="correct or drop them"
+            "workload", "the allocator's settings: %s" % error, hint="correct or drop them"
         ) from error
 
 

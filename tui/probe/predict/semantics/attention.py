@@ -48,7 +48,7 @@ class Attention:
             call = _batched(call)
         kernel, why = self._chooser.choose(call)
         self._assumptions.note("attention kernel", kernel, why)
-        if self._chooser.decides_by_cudnn():
+        if self._chooser.decides_by_cudnn(call):
             self._assumptions.note("cuDNN, for the order of attention kernels", *self._chooser.told())
         if kernel in (FLASH, CUDNN, EFFICIENT):
             found = self._fused(kernel, call, scale)

@@ -18,6 +18,8 @@ _BY_NUMBER = {0: MATH, 1: FLASH, 2: EFFICIENT, 3: CUDNN}
 _HALVES = (torch.float16, torch.bfloat16)
 _HOPPERS = ((9, 0), (10, 0), (10, 3))
 _CUDNN_PREFERRED = 91500  # a newer one is taken first since torch 2.10
+_CUDNN_TRIED = (91002, 91200, 91600, 92300)
+"""One on each side of every version that a check here compares with."""
 _CUDNN_OF_WHEELS = {(2, 6): 90100, (2, 7): 90501, (2, 8): 91002, (2, 9): 91002, (2, 10): 91002}
 """cuDNN that torch's CUDA wheels bring, by version; newer ones are beyond 9.15.1 (issue 48163 of transformers)."""
 
@@ -98,9 +100,17 @@ class Chooser:
             self.cudnn % 100,
         ), self.cudnn_source
 
-    def decides_by_cudnn(self) -> bool:
-        """Whether the order of kernels depends on cuDNN's version on this GPU."""
-        return self._gpu.capability in _HOPPERS and self._gpu.torch >= (2, 10)
+    def decides_by_cudnn(self, call: Call) -> bool:
+        """Whether another version of cuDNN would have another kernel for this call on this GPU."""
+        if self._gpu.capability not in _HOPPERS or self._gpu.torch < (2, 10):
+            return False
+        own, found = self.cudnn, set()
+        try:
+            for self.cudnn in (own, *_CUDNN_TRIED):
+                found.add(self.choose(call)[0])
+        finally:
+            self.cudnn = own
+        return len(found) > 1
 
     def prefers_cudnn(self) -> bool:
         """Whether cuDNN comes first: on Hopper and the first Blackwell, by torch's version."""
@@ -249,6 +259,4 @@ def because(kernel: str, call: Call, refused: List[Tuple[str, str]]) -> str:
     if call.dropout:
         traits.append("dropout")
     text = ", ".join(traits)
-    if kernel in (FLASH, CUDNN) or not refused:
-        return text
-    return "%s; not %s: %s" % (text, refused[0][0], refused[0][1])
+    return "; ".join([text, *("not %s: %s" % one for one in refused)])
