@@ -56,7 +56,15 @@ def test_offloaded_state_is_declared_with_its_arithmetic_beside_what_was_read():
     assert (weights.declared_as, weights.measured) == ("124,439,808 x 4 B", 497_759_232)
     assert weights.origin == "tensors after the last iteration, all pinned"
     state = found["host_optimizer"]
+    # torch.optim makes it by zeros_like, which pins nothing
     assert (state.label, state.declared) == ("optimizer state, pageable", 995_518_464 + 592)
+    assert (
+        declared(of(PINNED), CUDA_INVENTORY, situation(CUDA_SPEC, "cuda"))["optimizer_state"].residence
+        == "host"
+    )
+    flat = by_key(of(replace(PINNED, ranks=2, strategy="zero1")))
+    assert flat["host_optimizer"].label == "optimizer state, pinned"
+    assert flat["pinned"].declared == 2**29 + 2**29 + 2**29  # one flat buffer a row
     assert (state.measured, state.reasons) == (None, {"measured": "no reading tells it apart"})
     assert "step_counters" not in found  # they are in the state's row
 

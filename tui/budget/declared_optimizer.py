@@ -15,7 +15,7 @@ from tui.budget.declared_parts import (
     trainable,
     trainable_tensors,
 )
-from tui.budget.optimizers import COUNTER_BYTES, StateRule, remembered, state_rule
+from tui.budget.optimizers import COUNTER_BYTES, StateRule, class_name, remembered, state_rule
 from tui.project.inventory import Inventory
 from tui.project.model import Spec
 
@@ -47,7 +47,18 @@ def optimizer_state(spec: Spec, inventory: Inventory, at: Situation) -> Declared
         row = Declared(0, "no state")
     else:
         row = product(dtypes, rule.copies, spec, inventory, key="optimizer_state", full=full)
-    return placed(spec.placement.optimizer, _with_counters(row, rule, spec, inventory, at), at.device)
+    return placed(rests(spec), _with_counters(row, rule, spec, inventory, at), at.device)
+
+
+def rests(spec: Spec) -> str:
+    """Where the state is: pageable where it was to be pinned, if torch.optim makes it, as ``zeros_like`` pins nothing.
+
+    ZeRO's stages have flat buffers of their own, and so may optimizers of other libraries.
+    """
+    where, own = spec.placement.optimizer, class_name(spec.workload.optimizer.name) is not None
+    return (
+        "host" if where == "host-pinned" and own and not spec.placement.strategy.startswith("zero") else where
+    )
 
 
 def _with_counters(

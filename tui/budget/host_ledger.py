@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from tui.budget import host, sharding, stored
 from tui.budget.declared import Declared, Situation, declared, situation
-from tui.budget.declared_optimizer import counters_away
+from tui.budget.declared_optimizer import counters_away, rests
 from tui.budget.declared_parts import ITEM_BYTES, Shape, converted, elements, shapes
-from tui.budget.optimizers import COUNTER_BYTES, class_name
+from tui.budget.optimizers import COUNTER_BYTES
 from tui.budget.pinned import pinned
 from tui.project.inventory import Inventory
 from tui.project.measured import Measured, Probe
@@ -82,7 +82,7 @@ def host_ledger(
 
 def _states(spec: Spec, rows: dict[str, Declared], probe: Probe | None) -> Iterator[HostRow]:
     place = spec.placement
-    homes = (place.weights, place.gradients, place.optimizer, place.optimizer)
+    homes = (place.weights, place.gradients, place.optimizer, rests(spec))
     for (key, (own, label)), where in zip(_STATES.items(), homes, strict=True):
         row = rows[key]
         if where == "device" or (key == "master_weights" and not place.master_weights):
@@ -90,16 +90,7 @@ def _states(spec: Spec, rows: dict[str, Declared], probe: Probe | None) -> Itera
         name = own if where != "disk" else own.replace("host_", "disk_")
         text = row.text.partition(": ")[2] if row.away else row.text
         told = row if row.bytes is None else Declared(row.away, text)
-        kind = _WHERE["host" if own == "host_optimizer" and _pageable_state(spec) else where]
-        yield _row(name, f"{label}, {kind}", told, probe)
-
-
-def _pageable_state(spec: Spec) -> bool:
-    """Whether a state that was to be pinned is not: torch.optim makes its own by ``zeros_like``, which pins nothing."""
-    own = class_name(spec.workload.optimizer.name) is not None
-    return (
-        spec.placement.optimizer == "host-pinned" and own and not spec.placement.strategy.startswith("zero")
-    )
+        yield _row(name, f"{label}, {_WHERE[where]}", told, probe)
 
 
 def _activations(spec: Spec, rows: dict[str, Declared], probe: Probe | None) -> Iterator[HostRow]:
@@ -116,8 +107,6 @@ def _pinned(
 ) -> Iterator[HostRow]:
     """What is locked beyond what was asked for, each buffer rounded up to a power of two, and all that is locked."""
     here = {key: rows[key] for key in _STATES if rows[key].residence == "host-pinned"}
-    if _pageable_state(spec):
-        here.pop("optimizer_state", None)
     if not here:
         return
     place = measured.environment.get(probe.environment) if probe else None
