@@ -54,6 +54,7 @@ def own(plan: Plan) -> Plan:
     device = plan.device
     if devices:
         os.environ["CUDA_VISIBLE_DEVICES"] = devices[mine]
+        os.environ["LOCAL_RANK"] = "0"  # the number by which torch's device mesh takes it
         device = "cuda:%s" % devices[mine]
     parent = int(os.environ.get(AGENT) or 0)
     return dataclasses.replace(plan, journal=rank_journal(plan.journal, mine), parent=parent, device=device)
