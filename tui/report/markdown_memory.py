@@ -6,6 +6,7 @@ from tui import units
 from tui.budget.choose import ledger_probe
 from tui.budget.ledger import Ledger, ledger, probe_verdict
 from tui.budget.readings import allocated_bytes
+from tui.budget.reconcile import off_by
 from tui.budget.rows import Row
 from tui.probe.protocol import PHASES
 from tui.project.measured import Operating, Probe
@@ -16,7 +17,7 @@ from tui.report.lines import clean
 from tui.report.markdown_text import escaped, fenced, table
 from tui.report.operating import is_current
 from tui.report.stale import changed, is_stale
-from tui.report.text_ledger_predicted import predicted_cell
+from tui.report.text_ledger_predicted import cause_text, predicted_cell
 from tui.report.text_probe import probe_unit
 
 CHART = 56
@@ -105,7 +106,29 @@ def _around(source: Source, found: Ledger) -> list[str]:
     lines += [f"**A sum does not agree**: {escaped(check.text)}." for check in sums]
     agreed = ", ".join(check.sum.replace("_", "-") for check in found.checks if check.agrees)
     lines += [f"Sums that agree on bytes: {agreed}."] if agreed else []
-    return [" ".join(lines)]
+    return [" ".join(lines), *_causes(found, unit)]
+
+
+def _causes(found: Ledger, unit: Unit) -> list[str]:
+    """What predicted and measured differ by in the phase that the predicted column is of, and why."""
+    told = found.reconciled
+    if told is None or found.probe is None:
+        return []
+    share = f"{told.unattributed_ratio * 100:.1f} % of requested is unattributed"
+    if not told.differing:
+        said = f"Predicted and measured are equal to the byte in all {told.compared} rows with both; {share}."
+    else:
+        left = unit.text(told.unexplained_bytes) if told.unexplained_bytes else "none"
+        said = (
+            f"Predicted and measured differ by {unit.text(told.absolute_bytes)} in {told.differing} of "
+            f"{told.compared} rows, the signs left out; {left} of it is unexplained; {share}."
+        )
+    rows = [
+        f"- {escaped(row.label.removeprefix('= '))} {unit.signed(off_by(row))}: {escaped(cause_text(row))}"
+        for row in found.rows
+        if row.cause
+    ]
+    return ["", said, *(["", *rows] if rows else [])]
 
 
 def candidates(source: Source) -> list[str]:
