@@ -60,6 +60,8 @@ class FakeSource:
     """Other timelines, by name."""
     history: Any = None
     """What a memory snapshot is, by instant and settings; an error is raised."""
+    capacity: int | None = None
+    """What a replay of it might reserve, when it was read last."""
     looked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
     log: Any = None
     """What the child has printed so far; None: no log."""
@@ -127,6 +129,10 @@ class FakeSource:
     def write_report(self, project: Any) -> Path:
         return Path("h100.md")
 
+    def write_ledger(self, project: Any, made: Any) -> Sequence[Path]:
+        self.accepted.append((made.probe_id or made.prediction_id,))
+        return Path("h100.ledger.csv"), Path("h100.ledger.md")
+
     def recent(self) -> list[tuple[str, str, str]]:
         return self.known
 
@@ -179,8 +185,11 @@ class FakeSource:
     def gpus(self) -> Sequence[tuple[str, str]]:
         return [("H100 80GB HBM3", "H100 80GB HBM3   79.647 GiB   9.0"), ("L4", "L4   22.494 GiB   8.9")]
 
-    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+    async def snapshot(
+        self, path: Path, at: str, settings: Sequence[str], capacity: int | None = None
+    ) -> Any:
         self.looked.append((at, tuple(settings)))
+        self.capacity = capacity
         made = self.history(at, tuple(settings))
         if isinstance(made, Exception):
             raise made

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app import sample
+from app import sample, timelines
 from app.fakes import FakeSource, opened, settle
 from app.pages import text
 from tui.app.ledgers import ledger_of, scenarios
 from tui.app.page import Cursor
+from tui.app.source import World
 
 
 def measured_and_predicted() -> sample.SampleProject:
@@ -104,3 +105,60 @@ def test_what_is_not_known_for_one_reason_is_said_once():
     shown = " ".join(text(project, "ledger", 80, 60, Cursor(pane=1)).split())
     assert shown.count(why) == 1
     assert f"allocated, reserved, segments, retries: {why}" in shown
+
+
+async def test_s_writes_what_is_shown_and_says_where():
+    world = FakeSource(measured_and_predicted())
+    app = opened(world)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("3", "s")
+        assert "written: h100.ledger.csv and h100.ledger.md" in await settle(app, pilot)
+        assert world.accepted == [("p-20261201T141203-c1",)]
+
+
+def test_the_real_world_writes_csv_and_markdown_beside_the_project(tmp_path):
+    project = replace(sample.cuda(), path=tmp_path / "h100.toml")
+    csv, page = World().write_ledger(project, ledger_of(project, None))
+    assert (csv.name, page.name) == ("h100.ledger.csv", "h100.ledger.md")
+    weights = next(row for row in csv.read_text().splitlines() if row.startswith("weights,"))
+    assert "497759232" in weights
+    assert "| weights |" in page.read_text()
+
+
+async def test_temporaries_unfold_into_their_causes():
+    line = timelines.decoder()
+    project = sample.cuda()
+    probe = replace(project.measured.probe[sample.PROBE], timeline="p.timeline")
+    probes = {**project.measured.probe, sample.PROBE: probe}
+    project = replace(project, measured=replace(project.measured, probe=probes))
+    app = opened(FakeSource(project, line=line))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("3")
+        await settle(app, pilot)
+        names = [row.name for section in [app.screen._placed] for row in [section.picked] if row]
+        while "step_temporaries" not in names:
+            await pilot.press("down")
+            names = [app.screen._placed.picked.name]
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+        shown = await settle(app, pilot)
+        made = app.screen._made()
+        causes = [one.cause for one in made.parts if one.row == "step_temporaries"]
+        assert causes
+        assert all(f"     {cause}" in shown for cause in causes)
+        await pilot.press("enter")
+        assert f"     {causes[0]}" not in await settle(app, pilot)
+
+
+def test_without_a_timeline_the_causes_are_not_known():
+    cursor = Cursor(turned=frozenset({"step_temporaries"}))
+    assert "its causes are n/a: no timeline" in text(sample.cuda(), "ledger", 80, 24, cursor)
+
+
+def test_what_rests_in_main_memory_has_rows_of_its_own():
+    project = sample.cuda()
+    placement = replace(project.spec.placement, optimizer="host-pinned")
+    project = replace(project, spec=replace(project.spec, placement=placement))
+    shown = text(project, "ledger", 120, 44)
+    assert "main memory of one rank, GiB" in shown
+    assert any(row.startswith("   optimizer state, ") for row in shown.split("\n"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,14 +124,68 @@ def test_panes_fill_any_terminal_also_in_ascii(size, exact, pane):
         assert all(len(ascii_line(line).plain) == line.cell_len for line in made.lines)
 
 
-async def test_it_opens_without_a_project_and_goes_to_the_first_screen():
+async def test_where_a_snapshot_is_all_that_was_opened_esc_ends_the_app_and_the_palette_has_no_steps():
     source = FakeSource(None, history=histories.history)
     app = PeakmarkApp(None, source, snapshot=PATH)
     async with app.run_test(size=(80, 24)) as pilot:
         shown = await read(app, pilot, source, 1)
         assert shown[0].startswith(" snapshot  oom.pickle")
+        offered = {one.title for one in app.get_system_commands(app.screen)}
+        assert not any(title[0].isdigit() for title in offered)
+        assert "Open a memory snapshot" in offered
         await pilot.press("escape")
-        assert "No project is open" in await settle(app, pilot)
+        await pilot.pause()
+        assert not app.is_running
+
+
+async def test_a_refusal_of_settings_is_read_to_its_end_and_esc_takes_it_away():
+    known = ", ".join(f"setting_{n}_mb" for n in range(12))
+    refused = UsageError(f"--alloc-conf: foo is not a setting; known are {known}")
+
+    def history(at, settings):
+        return refused if "foo:1" in settings else histories.history(at, settings)
+
+    source = FakeSource(None, history=history)
+    app = PeakmarkApp(None, source, snapshot=PATH)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await read(app, pilot, source, 1)
+        await pilot.press("w", *"foo", "colon", "1", "enter")
+        shown = " ".join(" ".join(await read(app, pilot, source, 2)).split())
+        assert f"! foo is not a setting; known are {known}" in shown
+        assert "--alloc-conf" not in shown
+        await pilot.press("escape")
+        assert "foo" not in await settle(app, pilot)
+        assert app.is_running
+
+
+async def test_a_capacity_is_asked_for_in_the_line_of_the_settings():
+    source = FakeSource(None, history=histories.history)
+    app = PeakmarkApp(None, source, snapshot=PATH)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await read(app, pilot, source, 1)
+        await pilot.press("w", *"capacity", "space", *"24GiB", "enter")
+        await read(app, pilot, source, 2)
+        assert source.capacity == 24 * 2**30
+        await pilot.press("w", *"capacity", "space", *"lots", "enter")
+        assert "lots" in await settle(app, pilot)
+        assert len(source.looked) == 2
+
+
+def test_a_capacity_says_which_settings_get_by_with_it():
+    view = replace(histories.history(settings=("", "expandable_segments:True")), capacity=2**34)
+    shown = " ".join(" ".join(rows(pane=3, view=view)).split())
+    assert "in 16.000 GiB: default fits, expandable_segments:True fits" in shown
+    assert "As recorded is what the run itself reserved" in shown
+
+
+def test_segments_that_are_alike_are_one_row():
+    view = histories.history()
+    first = view.segments[0]
+    some = tuple(replace(first, address=0x1000 * n) for n in range(1, 301))
+    shown = rows(pane=2, view=replace(view, segments=some), row=0)
+    assert sum(row.startswith("  large") for row in shown) == 1
+    assert any("  x 300" in row for row in shown)
+    assert shown[22].startswith(" 300 segments alike, the first 0x1000, each: ")
 
 
 async def test_arrows_move_along_the_time_and_what_is_alive_there_is_looked_up_when_they_rest():

@@ -309,6 +309,11 @@ class PeakmarkApp(RunningApp):
             self.reload()
 
     @property
+    def alone(self) -> bool:
+        """Whether a memory snapshot is all that was opened."""
+        return self.project is None and self._snapshot is not None
+
+    @property
     def exact(self) -> bool:
         """Whether bytes are shown with every digit."""
         return self._exact
@@ -327,6 +332,16 @@ class PeakmarkApp(RunningApp):
 
         self.hush()
         self.push_screen(SnapshotScreen(path))
+
+    def pick_ledger(self) -> None:
+        """Choose whose ledger is shown, where one is."""
+        if (choose := getattr(self.step_screen, "action_scenario", None)) is not None:
+            choose()
+
+    def ask_what_if(self) -> None:
+        """Open the what-if form, where there is one."""
+        if (ask := getattr(self.step_screen, "action_what_if", None)) is not None:
+            ask()
 
     def action_exact(self) -> None:
         """Show exact bytes, or GiB again."""
@@ -373,7 +388,7 @@ class PeakmarkApp(RunningApp):
         """Everything that a key does, for the palette."""
         from tui.app.palette import commands
 
-        return commands(self)
+        return commands(self, screen)
 
     def action_command_palette(self) -> None:
         """Open the palette, with a cursor that does not blink over a slow link."""

@@ -103,8 +103,12 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "ledger": (
         ("Enter", "fold, unfold"),
         ("← →", "phase"),
+        ("v", "whose ledger"),
+        ("w", "what if"),
+        ("u", "use what-if"),
         ("p", "predict"),
         ("d", "assumed, GPU"),
+        ("s", "CSV, Markdown"),
         *_COMMON,
         ("e", "edit the file"),
         *_EVERYWHERE,

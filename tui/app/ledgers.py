@@ -10,7 +10,7 @@ from tui import units
 from tui.app.predicted import prediction_for, target_of
 from tui.budget import ledger as budget
 from tui.budget.choose import ledger_probe
-from tui.budget.ledger import Ledger
+from tui.budget.ledger import Ledger, Timelines
 from tui.budget.prediction import prediction_verdict
 from tui.probe.protocol import PHASES
 from tui.project.measured import Measured, PhasePeak, Probe
@@ -29,7 +29,9 @@ class Scenario:
     """When, for which device, which batch, and how it ended."""
 
 
-def ledger_of(project: Any, phase: str | None, chosen: str = "") -> Ledger:
+def ledger_of(
+    project: Any, phase: str | None, chosen: str = "", timelines: Timelines | None = None
+) -> Ledger:
     """The ledger that the screen shows.
 
     Args:
@@ -37,6 +39,7 @@ def ledger_of(project: Any, phase: str | None, chosen: str = "") -> Ledger:
         phase: None, or one that was not measured: the worst one.
         chosen: id of a measurement or a prediction; "", or one that is gone: of the spec's batch if measured, else
             its prediction.
+        timelines: of what is shown, for the causes of its temporaries; None: not read.
     """
     spec, measured = project.spec, project.measured
     if chosen in measured.prediction and measured.prediction[chosen].phases:
@@ -45,7 +48,7 @@ def ledger_of(project: Any, phase: str | None, chosen: str = "") -> Ledger:
     if probe is None and (found := ledger_probe(spec, measured)) is not None:
         probe = found[0]
     phases = _phases_of(spec, measured, probe)
-    made = budget.ledger(spec, measured, probe, phase if phase in phases else None)
+    made = budget.ledger(spec, measured, probe, phase if phase in phases else None, timelines=timelines)
     return made if made.probe is not None or made.prediction is None else _of_device(made, made.prediction)
 
 

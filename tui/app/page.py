@@ -66,6 +66,8 @@ class Scene:
     """Why the spec as it is now could not be predicted."""
     spec: str = ""
     """Fingerprint of the spec as it is now; "": it could not be made."""
+    timelines: Any = None
+    """Ledger: a ``tui.budget.ledger.Timelines`` of what is shown; None while it is read."""
     what_if: Any = None
     """Ledger: the form of changes, a ``tui.app.what_if_state.WhatIfState``."""
     probe: Any = None

@@ -14,24 +14,28 @@ if TYPE_CHECKING:
     from tui.app.app import PeakmarkApp
 
 
-def commands(app: PeakmarkApp) -> Iterable[SystemCommand]:
-    """The commands that can act now."""
-    for number, step in enumerate(STEPS, 1):
+def commands(app: PeakmarkApp, screen: object) -> Iterable[SystemCommand]:
+    """The commands that can act now, on ``screen``."""
+    for number, step in enumerate(STEPS, 1) if app.project is not None else ():
         yield SystemCommand(
             f"{number} {step.capitalize()}", QUESTIONS[step], lambda step=step: app.action_step(step)
         )
-    yield SystemCommand("Run this step", "r", app.action_run)
     if app.project is not None:
+        yield SystemCommand("Run this step", "r", app.action_run)
         yield SystemCommand(
             "Predict", "p: what the batch will take, on tensors without values", app.predict_here
         )
+        if hasattr(screen, "action_scenario"):
+            yield SystemCommand("Whose ledger", "v: of which measurement or prediction", app.pick_ledger)
+            yield SystemCommand("What if", "w: change one thing and compare", app.ask_what_if)
         yield SystemCommand("GPU to predict for", "choose one of the table", app.choose_gpu)
         yield SystemCommand("Search the largest batch", "s on the Probe screen", app.ask_search)
     yield SystemCommand("Open a memory snapshot", "of torch.cuda.memory, by its path", app.ask_snapshot)
-    yield SystemCommand("Stop the run", "x", app.action_stop)
     yield SystemCommand("Exact bytes", "b: bytes with every digit, or GiB", app.action_exact)
-    yield SystemCommand("Edit the project file", "e: in your editor", app.action_edit)
-    yield SystemCommand("Save the report", "s: as Markdown beside the project", app.save_report)
+    if app.project is not None:
+        yield SystemCommand("Stop the run", "x", app.action_stop)
+        yield SystemCommand("Edit the project file", "e: in your editor", app.action_edit)
+        yield SystemCommand("Save the report", "as Markdown beside the project", app.save_report)
     yield SystemCommand("Theme", "change the colours", app.action_change_theme)
     yield SystemCommand("Help", "?: what the figures mean", app.action_help)
     yield SystemCommand("Quit", "q", app.action_leave)

@@ -32,7 +32,7 @@ def run_app(
         ascii: draw with ASCII only; also chosen for TERM=linux and for a locale that is not UTF-8.
         mouse: let the terminal report the mouse.
         theme: name of a theme; None: dark, or ansi under NO_COLOR.
-        snapshot: a memory snapshot to look at first; Esc then goes to the project, or the first-run screen.
+        snapshot: a memory snapshot to look at first; Esc then goes to the project, or ends the app without one.
     """
     try:
         refuse(os.environ, sys.__stdin__, sys.__stderr__)

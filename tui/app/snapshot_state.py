@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tui import units
+
 if TYPE_CHECKING:
     from tui.app.line_edit import LineEdit
     from tui.report.snapshot_view import Point, SnapshotView
@@ -33,6 +35,8 @@ class SnapshotState:
     row: int = -1
     settings: tuple[str, ...] = ()
     """Of the allocator, that the record is replayed under."""
+    capacity: int | None = None
+    """Bytes that a replay may reserve; None: as many as it likes."""
     asking: LineEdit | None = None
     """The settings that are typed."""
 
@@ -94,3 +98,21 @@ def moved(state: SnapshotState, by: int, width: int) -> int | None:
         while shown[at].first == shown[here].first and 0 < at < len(shown) - 1:
             at += 1 if by > 0 else -1  # a point may be several columns wide
     return shown[at].first
+
+
+def capacity_of(typed: str) -> int | None:
+    """The bytes of ``capacity 24 GiB``; 0 for ``capacity none``; None: it is no capacity but settings.
+
+    Raises:
+        ValueError: what stands behind the word is no size.
+
+    >>> capacity_of("capacity = 1 GiB"), capacity_of("capacity none"), capacity_of("max_split_size_mb:20")
+    (1073741824, 0, None)
+    """
+    name, _, said = typed.replace("=", " ").replace(":", " ", 1).strip().partition(" ")
+    if name != "capacity":
+        return None
+    said = said.strip()
+    if said in ("", "none"):
+        return 0
+    return units.parse_bytes(int(said) if said.isascii() and said.isdigit() else said)

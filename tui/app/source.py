@@ -75,6 +75,10 @@ class Source(Protocol):
         """Write the report beside the project; the file that was written."""
         ...
 
+    def write_ledger(self, project: Any, made: Any) -> Sequence[Path]:
+        """Write a ledger as CSV and as Markdown beside the project; the files that were written."""
+        ...
+
     def recent(self) -> list[tuple[str, str, str]]:
         """(title, path, date) of projects that were opened here, the newest first."""
         ...
@@ -126,7 +130,9 @@ class Source(Protocol):
         """(name, line for people) of every GPU that can be predicted for."""
         ...
 
-    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+    async def snapshot(
+        self, path: Path, at: str, settings: Sequence[str], capacity: int | None = None
+    ) -> Any:
         """What a memory snapshot says of the instant ``at``; a PeakmarkError when it cannot be read."""
         ...
 
@@ -238,6 +244,18 @@ class World:
         write(path, self.markdown(project).encode())
         return path
 
+    def write_ledger(self, project: Any, made: Any) -> Sequence[Path]:
+        from tui.project.atomic import write
+        from tui.report import ledger_csv, markdown_memory_ledger
+
+        pages = {
+            project.path.with_suffix(".ledger.csv"): ledger_csv.text(made),
+            project.path.with_suffix(".ledger.md"): markdown_memory_ledger.page(project.spec, made),
+        }
+        for path, page in pages.items():
+            write(path, page.encode())
+        return tuple(pages)
+
     def recent(self) -> list[tuple[str, str, str]]:
         from tui.app.recent import listed
 
@@ -346,7 +364,9 @@ class World:
             for one in gpus.table()
         ]
 
-    async def snapshot(self, path: Path, at: str, settings: Sequence[str]) -> Any:
+    async def snapshot(
+        self, path: Path, at: str, settings: Sequence[str], capacity: int | None = None
+    ) -> Any:
         from tui.engine.snapshots import load
 
-        return await load(path, at=at, settings=settings)
+        return await load(path, at=at, settings=settings, capacity=capacity)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
+from tui.app.page import Scene
 from tui.app.screens.what_if import WhatIfForm
+from tui.budget.ledger import Ledger, Timelines
+from tui.budget.temporaries import ROWS
+from tui.errors import PeakmarkError
 
 
 class LedgerScreen(WhatIfForm):
@@ -20,6 +27,8 @@ class LedgerScreen(WhatIfForm):
     def __init__(self) -> None:
         super().__init__("ledger")
         self._row_of_other = -1
+        self._timelines: Timelines | None = None
+        self._timelines_of: tuple[str, str] = ("", "")
 
     @property
     def on_assumptions(self) -> bool:
@@ -32,7 +41,24 @@ class LedgerScreen(WhatIfForm):
 
         return ledger_of(self.peakmark.project, None, self.cursor.chosen).probe
 
+    def scene(self) -> Scene:
+        """The app's, with the timelines of what is shown as far as they were read."""
+        if self.cursor.pane == 0 and self.cursor.turned.intersection(ROWS):
+            self._look()
+        return replace(super().scene(), timelines=self._timelines)
+
     # --- actions
+
+    def action_save(self) -> None:
+        """Write what is shown as CSV and as Markdown, and say where."""
+        if self.peakmark.project is None or self.cursor.pane != 0:
+            return
+        try:
+            paths = self.peakmark.source.write_ledger(self.peakmark.project, self._made())
+        except PeakmarkError as error:
+            self.peakmark.say(error.sentence())
+            return
+        self.peakmark.say(f"written: {' and '.join(str(one) for one in paths)}")
 
     def action_details(self) -> None:
         """Open what the prediction assumes, or go back; each keeps its cursor."""
@@ -92,6 +118,36 @@ class LedgerScreen(WhatIfForm):
             self._show(row=-1, phase=None, turned=frozenset(), chosen="")
 
     # --- helpers
+
+    def _made(self) -> Ledger:
+        """The ledger that is shown."""
+        from tui.app.ledgers import ledger_of
+
+        return ledger_of(self.peakmark.project, self.cursor.phase, self.cursor.chosen, self._timelines)
+
+    def _look(self) -> None:
+        """Read the timelines of what is shown if they are not those that were read."""
+        from tui.app.ledgers import ledger_of
+
+        made = ledger_of(self.peakmark.project, self.cursor.phase, self.cursor.chosen)
+        names = (
+            made.probe.timeline if made.probe else "",
+            made.prediction.timeline if made.prediction else "",
+        )
+        if names != self._timelines_of:
+            self._timelines, self._timelines_of = None, names
+            self.run_worker(self._read(names), group="timelines", exclusive=True, exit_on_error=False)
+
+    async def _read(self, names: tuple[str, str]) -> None:
+        def one(name: str) -> Any:
+            with suppress(PeakmarkError):
+                return self.peakmark.source.timeline(name) if name else None
+            return None
+
+        measured, predicted = [await asyncio.to_thread(one, name) for name in names]
+        if names == self._timelines_of:
+            self._timelines = Timelines(measured, predicted)
+            self.redraw()
 
     def _answer_scenario(self, id: str | None) -> None:
         if id is not None:

@@ -18,7 +18,7 @@ from tui.app.frame import LEAST, place
 from tui.app.line_edit import LineEdit
 from tui.app.page import Cursor, Scene
 from tui.app.screens.placed import PlacedScreen
-from tui.app.snapshot_state import LIVE, PANES, TIMELINE, WHAT_IF, SnapshotState, moved
+from tui.app.snapshot_state import LIVE, PANES, TIMELINE, WHAT_IF, SnapshotState, capacity_of, moved
 from tui.app.widgets.lines_view import LinesView
 from tui.errors import PeakmarkError
 
@@ -84,12 +84,13 @@ class SnapshotScreen(PlacedScreen):
 
     async def _load(self, asked: SnapshotState) -> None:
         try:
-            view = await self.peakmark.source.snapshot(self.path, asked.at, asked.settings)
+            view = await self.peakmark.source.snapshot(self.path, asked.at, asked.settings, asked.capacity)
         except PeakmarkError as error:
             # Settings that the reader refuses must not stand in the way of the next instant.
             replays = self.state.view.replays if self.state.view is not None else ()
             kept = tuple(one.settings for one in replays if one.settings)
-            self.state = replace(self.state, fault=error.sentence(), reading=False, settings=kept)
+            fault = error.sentence().replace("--alloc-conf: ", "").replace("--capacity: ", "")
+            self.state = replace(self.state, fault=fault, reading=False, settings=kept)
         else:
             self.state = replace(self.state, view=view, reading=False)
         self.redraw()
@@ -134,13 +135,18 @@ class SnapshotScreen(PlacedScreen):
             self._show(by_size=not self.state.by_size, row=-1)
 
     def action_what_if(self) -> None:
-        """Type settings to replay the record under."""
+        """Type settings or a capacity to replay the record under."""
         if self.state.view is not None:
             self._show(pane=WHAT_IF, row=-1, asking=LineEdit())
 
     def action_close(self) -> None:
-        """Close the file."""
-        self.dismiss()
+        """Take away what was refused, else close the file; where nothing else is open that is the end of the app."""
+        if self.state.fault and self.state.current:
+            self._show(fault="")
+        elif self.peakmark.alone:
+            self.app.exit()
+        else:
+            self.dismiss()
 
     async def on_key(self, event: events.Key) -> None:
         """While settings are typed every key is theirs; before that the screen's own act here and now."""
@@ -152,12 +158,23 @@ class SnapshotScreen(PlacedScreen):
         if event.key == "escape":
             self._show(asking=None)
         elif event.key == "enter":
-            typed = self.state.asking.text.strip()
-            known = self.state.settings
-            self._show(asking=None, settings=(*known, typed) if typed not in known else known)
-            self._read()
+            self._take(self.state.asking.text.strip())
         else:
             self._show(asking=self.state.asking.pressed(event.key, event.character) or self.state.asking)
+
+    def _take(self, typed: str) -> None:
+        """Replay under what was typed: settings, or a capacity."""
+        try:
+            found = capacity_of(typed)
+        except ValueError as error:
+            self._show(asking=None, fault=str(error))
+            return
+        known = self.state.settings
+        if found is None:
+            self._show(asking=None, settings=(*known, typed) if typed not in known else known)
+        else:
+            self._show(asking=None, capacity=found or None)
+        self._read()
 
     # --- drawing
 

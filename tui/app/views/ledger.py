@@ -10,7 +10,7 @@ from tui.app.ledgers import ledger_of, peaks_of, phases_of, prediction_of, scena
 from tui.app.lines import at, bar, cut, ending, fit, line, wrap
 from tui.app.page import BLANK, Cursor, Page, Row, Scene, Section
 from tui.app.predicted import prediction_for, target_of
-from tui.app.views import assumptions, predicting
+from tui.app.views import assumptions, ledger_parts, predicting
 from tui.app.views.budget_bar import budget_bar
 from tui.app.views.figures import MIB, Scale, aligned, plural, scale_of, signed, sized
 from tui.app.views.ledger_answer import ledger_answer
@@ -39,7 +39,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         from tui.app.views import what_if
 
         return what_if.page(scene, scene.what_if, width)
-    made = ledger_of(project, cursor.phase, cursor.chosen)
+    made = ledger_of(project, cursor.phase, cursor.chosen, scene.timelines)
     scale = scale_of(scene.exact, _largest(made))
     head = [Row(one) for one in budget_bar(made, width, scale_of(scene.exact, None))]
     if phases_of(made):
@@ -49,8 +49,12 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         head += predicting.whole(scene, width)
     columns = columns_of(made, width, scale)
     head.append(Row(heading(columns, width, scale)))
-    rows = _rows(made, cursor, height - 5 - len(head), columns, width, scale)
+    host = ledger_parts.host(made, scale, width)
+    room = height - 5 - len(head) - bool(host) * (1 if height <= 30 else 1 + len(host))
+    rows = _rows(made, cursor, room, columns, width, scale)
     sections = [Section("", (*head, *rows))]
+    if host:
+        sections.append(Section(f"main memory of one rank, {scale.unit}", host))
     if height > 30:
         sections.append(Section("beside it", _beside(scene, made, width)))
     keys = (
@@ -63,6 +67,7 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
         ("r", "run"),
         ("b", "bytes"),
         ("c", "copy"),
+        ("s", "save"),
     )
     shown = predicting.going_on(scene, width) or ledger_answer(scene, made, width, cursor.chosen)
     return Page(shown, tuple(sections), _told(scene, made, width), keys)
@@ -126,7 +131,10 @@ def _rows(made: Ledger, cursor: Cursor, room: int, columns: Columns, width: int,
     total = made.row("requested").measured or made.row("requested").predicted
     lines: list[Row] = []
     for rows, hidden, sum_row in shown:
-        lines += [_line(row, made, total, columns, width, scale) for row in rows]
+        for row in rows:
+            lines.append(_line(row, made, total, columns, width, scale))
+            if row.key in cursor.turned:
+                lines += ledger_parts.below(made, row.key, columns, scale, width)
         folded = not rows and bool(hidden)
         lines.append(_line(sum_row, made, total, columns, width, scale, hidden, folded))
     return lines

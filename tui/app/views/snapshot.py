@@ -56,8 +56,8 @@ def page(state: SnapshotState, exact: bool, width: int, height: int) -> Page:
     told = _told(state, view, width)
     typing = state.asking is not None
     if state.asking is not None:
-        before, under, after = state.asking.window(width - 24)
-        told = line(" settings: ", (before, "edit"), (under, "caret"), (after, "edit"))
+        before, under, after = state.asking.window(width - 30)
+        told = line(" settings or capacity: ", (before, "edit"), (under, "caret"), (after, "edit"))
         keys = (("Enter", "replay"), ("Esc", "give up"))
     return Page(_answer(state, view, width), (Section("", (top, *rows)),), told, keys, typing=typing)
 

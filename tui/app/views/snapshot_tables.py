@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from rich.text import Text
 
 from tui import units
@@ -85,7 +88,7 @@ def segments(view: SnapshotView, scale: Scale, width: int) -> list[Row]:
         at(head, ends[-1] + 2, "in use")
     head.stylize("dim")
     rows.append(Row(cut(head, width)))
-    rows += [_segment(one, ends, share, scale, width) for one in view.segments]
+    rows += [_segment(some, ends, share, scale, width) for some in _alike(view.segments)]
     text = line("  ", ("= reserved", "strong"))
     for end, size in zip(ends, (found.reserved, found.free), strict=False):
         ending(text, end, aligned(sized(size, scale), scale), "strong")
@@ -104,8 +107,19 @@ def _sums(view: SnapshotView, width: int) -> list[str]:
     return wrap(f"{free}; {split}; {large}, {small}", width - 2)
 
 
-def _segment(one: SegmentUse, ends: list[int], share: bool, scale: Scale, width: int) -> Row:
+def _alike(segments: Iterable[SegmentUse]) -> Iterable[list[SegmentUse]]:
+    """Segments that differ in their address alone, together, in the order of the first of each."""
+    groups: dict[SegmentUse, list[SegmentUse]] = {}
+    for one in segments:
+        groups.setdefault(replace(one, address=0), []).append(one)
+    return groups.values()
+
+
+def _segment(some: list[SegmentUse], ends: list[int], share: bool, scale: Scale, width: int) -> Row:
+    one = some[0]
     text = line(f"  {one.pool:<6} {one.stream:>6} {one.blocks:>7,}")
+    if len(some) > 1 and text.cell_len + len(f"  x {len(some):,}") + (18 if scale.exact else 9) < ends[0]:
+        text.append(f"  x {len(some):,}", "strong")
     sizes = (one.bytes, one.free, one.largest_free)
     for end, size, role in zip(ends, sizes, ("strong", "", ""), strict=True):
         ending(text, end, aligned(sized(size, scale), scale), role)
@@ -113,7 +127,12 @@ def _segment(one: SegmentUse, ends: list[int], share: bool, scale: Scale, width:
         at(text, ends[-1] + 2, bar(one.active / max(1, one.bytes), 10), "water")
     kind = "expandable, " if one.expandable else ""
     split = "its free bytes share it with blocks in use" if one.split else "whole"
-    said = f"segment {one.address:#x}: {kind}{one.active:,} of {one.bytes:,} B in use; {split}"
+    which = (
+        f"{len(some):,} segments alike, the first {one.address:#x}, each"
+        if len(some) > 1
+        else f"segment {one.address:#x}"
+    )
+    said = f"{which}: {kind}{one.active:,} of {one.bytes:,} B in use; {split}"
     return Row(cut(text, width), pick=True, detail=line(" " + fit(said, width - 2)))
 
 
@@ -121,9 +140,12 @@ def what_if(state: SnapshotState, view: SnapshotView, scale: Scale, width: int) 
     """The same requests under other settings of the allocator, each with what they would have reserved."""
     why = (
         "The same requests through the allocator's rules under other settings; w adds some, such as "
-        "expandable_segments:True or max_split_size_mb:128."
+        "expandable_segments:True, or what may be reserved: capacity 24 GiB. As recorded is what the run itself "
+        "reserved; default replays its requests without any setting."
     )
     rows = [*(Row(line(" " + part)) for part in wrap(why, min(width, 100) - 2)), BLANK]
+    if state.fault:
+        rows += [Row(line((" " + part, "amber"))) for part in wrap(f"! {state.fault}", width - 2)]
     wide = _size(scale)
     ends = [width - 1 - wide * place for place in (2, 1, 0)]
     head = line(f"  settings, {scale.unit}")
@@ -139,10 +161,21 @@ def what_if(state: SnapshotState, view: SnapshotView, scale: Scale, width: int) 
         rows.append(_replay(one, view, ends, scale, width))
     if len(view.replays) < len(state.settings):
         rows.append(Row(line((f" replaying {plural(len(state.settings), 'setting')}", "dim"))))
+    if view.capacity is not None:
+        rows += [Row(line(" " + part)) for part in wrap(_within(view, view.capacity), width - 2)]
     for one in view.replays:
         said = [f"{one.settings or 'default'}: {note}" for note in _notes(one)]
         rows += [Row(line((" " + part, "dim"))) for note in said for part in wrap(note, width - 2)]
     return rows
+
+
+def _within(view: SnapshotView, capacity: int) -> str:
+    """Whether each replay got by with what it might reserve."""
+    ended = [
+        f"{one.settings or 'default'} {'fits' if one.failure is None else 'runs out of memory'}"
+        for one in view.replays
+    ]
+    return f"in {units.size(capacity)}: {', '.join(ended)}"
 
 
 def _notes(one: Replay) -> list[str]:
