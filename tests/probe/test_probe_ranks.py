@@ -6,6 +6,7 @@ import pytest
 
 from probe.helpers import plan
 from tui.probe import ranks_here
+from tui.probe.device import open_device
 from tui.probe.protocol import Failed
 from tui.probe.ranks_agent import arguments
 from tui.probe.ranks_freed import Settled
@@ -78,7 +79,7 @@ def test_out_of_memory_is_always_ones_own():
 
 
 def test_only_the_last_micro_batch_reduces_gradients():
-    group = Group(several(), device=None)
+    group = Group(several(), open_device("cpu"))
     group.wrapped = type("Wrapped", (), {"require_backward_grad_sync": True})()
     told = []
     for micro in range(3):

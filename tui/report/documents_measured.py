@@ -11,6 +11,7 @@ from tui.budget.temporaries import Part
 from tui.project.measured import Setting
 from tui.report.conditions import assumptions, environment_facts
 from tui.report.documents_exhausted import exhausted_document
+from tui.report.documents_ranks import ranks_document
 from tui.report.documents_readings import phases, readings, timing
 from tui.report.envelope import Document, Source, batch_table, enveloped, moment, verdict_table
 from tui.report.json_values import Missing, known
@@ -114,6 +115,7 @@ def probe_document(source: Source, ids: Sequence[str] = ()) -> Document:
         "cap_bytes": known(probe.limit_bytes, "the process was not held to a limit"),
         "timing": timing(probe),
         "memory": _memory(source, probe_id),
+        "ranks": ranks_document(probe),
         "environment_facts": environment_facts(source, probe.environment),
         "assumptions": assumptions(source.spec, probe),
         "loss_first": known(probe.loss_first, probe.unknown.get("loss_first")),
