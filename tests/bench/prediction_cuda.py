@@ -194,8 +194,9 @@ def page(found: list[Found]) -> list[str]:
         f"and {unexplained} differ without an explanation. Looked at: whether the figure was known while the "
         "rules were made; the others judge them. An error within the last digit of a published figure counts as none.",
         "",
-        f"After their first predictions the programs of {sum(one.name in corrected for one in found)} figures were "
-        "corrected by facts of their sources; the last column says what. So were rules, none for one figure: a "
+        "After their first predictions, and because those differed, the programs of "
+        f"{sum(one.name in corrected for one in found)} figures were corrected by facts of their sources or of the "
+        "torch of their time; the last column says what. So were rules, none for one figure: a "
         "product's result is made before the library's workspace, inference mode is traced operator by operator and "
         "keeps no casts, and values are copied before indices are sorted.",
         "",
@@ -205,6 +206,7 @@ def page(found: list[Found]) -> list[str]:
         *summary(found, "high confidence", lambda one: one.row["confidence"] == "high"),
         *summary(found, "medium confidence", lambda one: one.row["confidence"] == "medium"),
         *summary(found, "not looked at", lambda one: one.row["looked_at"] == "no"),
+        *summary(found, "program not corrected", lambda one: one.name not in corrected),
         "",
         "| figure | confidence | looked at | quantity | predicted B | measured B | difference B | error | cause |",
         "| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- |",
