@@ -156,7 +156,9 @@ def _label(trace: Trace, phase: str, iteration: Optional[int], device: Device) -
     """
     trace.register_all()
     source = "the labelled iteration" if trace.births else "addresses and phases alone"
-    if iteration == peaks.FIRST and phase in ("forward", "backward", "step"):
+    # Of several ranks one alone has nobody to begin again with: it would wait for the others.
+    alone = trace.session is not None and trace.session.group.count == 1
+    if alone and iteration == peaks.FIRST and phase in ("forward", "backward", "step"):
         _begin_again(trace, device)
         if trace.births:
             source = "the first iteration, begun once more under the tracker"
