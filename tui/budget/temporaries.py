@@ -94,6 +94,12 @@ def at_peak(timeline: Timeline, phase: str | None = None) -> tuple[Temporary, ..
     return None if found is None else at(timeline, found[0])
 
 
+def named(timeline: Timeline) -> list[tuple[Storage, str]]:
+    """Every storage of ``ROWS`` with its cause, by birth."""
+    judge = _Judge(timeline)
+    return [(one, judge.cause(one)) for one in timeline.storages if one.row in ROWS]
+
+
 def at(timeline: Timeline, event: int) -> tuple[Temporary, ...]:
     """The same after ``event``."""
     judge = _Judge(timeline)
