@@ -119,3 +119,17 @@ def test_the_pane_says_share_bytes_and_the_rows_of_the_cursor():
     assert any(row.split() == ["=", "requested", "208", "13.759"] for row in rows)
     exact = shown(pane=2, row=0, made=state(), exact=True)
     assert any("14,773,325,824" in row for row in exact)
+
+
+def test_tensors_that_differ_in_their_operator_alone_say_it():
+    one = Storage(0, None, 8, "step_temporaries", "head", "mm", "4x4", "float32")
+    other = Storage(0, None, 8, "step_temporaries", "head", "add", "4x4", "float32")
+    third = Storage(0, None, 8, "step_temporaries", "head", "add", "2x2", "float32")
+    made = a.table([one, other, third], 0)
+    (head,) = made.forests["module"]
+    found = sorted((node.label, node.what) for node in head.inner)
+    assert found == [
+        ("2x2 float32", "step temporaries"),
+        ("4x4 float32", "add"),
+        ("4x4 float32", "mm"),
+    ]

@@ -181,3 +181,22 @@ def test_the_plan_of_a_search_says_where_it_begins_and_how_long_it_may_take():
     assert "8 first" in bare
     assert "Nothing measured points anywhere yet" in bare
     assert "n/a before the first measurement" in bare
+
+
+def test_predictions_of_several_batches_have_a_table_where_nothing_was_measured():
+    predictions = {
+        f"f-2026120114{n:02}00-aa": sample.cuda_prediction(micro_batch=n, spec="sha256:1") for n in (2, 8, 16)
+    }
+    measured = replace(sample.cuda().measured, probe={}, operating={}, prediction=predictions)
+    project = replace(sample.cuda(), measured=measured)
+    rows = text(project, "probe", cursor=Cursor(pane=3)).split("\n")
+    table = [row.split() for row in rows if row.startswith(" ○")]
+    assert [row[1] for row in table] == ["2", "8", "16"]
+    assert table[0][:5] == ["○", "2", "1,024", "13.759", "14.6-14.9"]
+    assert any(row.endswith("fits, H100 80GB HBM3") for row in rows)
+
+
+def test_what_was_predicted_stands_below_what_was_measured():
+    shown = text(sample.predicted(sample.cuda()), "probe", 80, 44, Cursor(pane=3))
+    assert "─ predicted " in shown
+    assert "largest" in shown

@@ -162,3 +162,6 @@ def test_what_rests_in_main_memory_has_rows_of_its_own():
     shown = text(project, "ledger", 120, 44)
     assert "main memory of one rank, GiB" in shown
     assert any(row.startswith("   optimizer state, ") for row in shown.split("\n"))
+    last = Cursor(row=1000)
+    assert "main memory of one rank" in text(project, "ledger", 80, 24, last)
+    assert "main memory of one rank" not in text(sample.cuda(), "ledger", 80, 24, last)

@@ -8,6 +8,7 @@ import pytest
 
 from app import sample
 from app.fakes import FakeSource, opened, probe_events, say, settle
+from tui.app import help
 from tui.app.app import PeakmarkApp
 from tui.app.widgets.trace import TracePart
 
@@ -178,3 +179,10 @@ async def test_no_terminal_is_too_small_for_any_pane(size):
             await pilot.press(key, "tab", "b", "tab", "b", "tab", "down", "tab")
             await pilot.pause()
         assert app.return_code is None
+
+
+@pytest.mark.parametrize("name", help.QUESTIONS)
+def test_no_word_of_the_help_is_cut_at_80_columns(name):
+    assert len(f"{name}: {help.QUESTIONS[name]}") <= 70
+    for term, what in help.FIGURES[name]:
+        assert f"{term:<17} {what}" in help.help_lines(name, 72)

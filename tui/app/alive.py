@@ -5,6 +5,7 @@ Repeated layers are one line: ``h.*.mlp`` is the MLP of every block.  The rows o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -169,7 +170,15 @@ def _tensors(groups: Sequence[Alike], *, of_module: bool = False) -> tuple[Node,
         rows = _added({one.storage.row: one.bytes} for one in rest)
         size, count = sum(one.bytes for one in rest), sum(one.count for one in rest)
         made.append(Node("smaller ones", f"{len(rest):,} kinds", size, count, rows, "the others together"))
-    return tuple(made)
+    return tuple(_apart(made, groups))
+
+
+def _apart(made: Sequence[Node], groups: Sequence[Alike]) -> Iterable[Node]:
+    """With the operator that made it, where two lines would read the same."""
+    times = Counter(key_of(one) for one in made)
+    for at, node in enumerate(made):
+        operator = groups[at].storage.operator if at < len(groups) else ""
+        yield replace(node, what=operator) if times[key_of(node)] > 1 and operator else node
 
 
 def _tensor(one: Alike) -> Node:

@@ -333,16 +333,6 @@ class PeakmarkApp(RunningApp):
         self.hush()
         self.push_screen(SnapshotScreen(path))
 
-    def pick_ledger(self) -> None:
-        """Choose whose ledger is shown, where one is."""
-        if (choose := getattr(self.step_screen, "action_scenario", None)) is not None:
-            choose()
-
-    def ask_what_if(self) -> None:
-        """Open the what-if form, where there is one."""
-        if (ask := getattr(self.step_screen, "action_what_if", None)) is not None:
-            ask()
-
     def action_exact(self) -> None:
         """Show exact bytes, or GiB again."""
         self._exact = not self._exact

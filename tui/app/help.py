@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 QUESTIONS = {
-    "spec": "is this the workload that is meant, and is every parameter counted?",
+    "spec": "is it the workload that is meant, every parameter counted?",
     "verify": "can figures from this machine and this model be trusted?",
     "ledger": "does it fit, and where does every byte go?",
-    "probe": "what does a full iteration really take, and how large may the batch be?",
-    "precision": "which setting is worth it, and what does it cost in learning?",
+    "probe": "what does an iteration take, how large may the batch be?",
+    "precision": "which setting is worth it, what does it cost in learning?",
     "report": "what is run, what if it breaks, and is it still true?",
     "first": "where to begin",
     "snapshot": "what did a recorded run hold, when, and in which pieces?",
@@ -40,8 +40,8 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         *_BYTES,
         ("≥", "a sum with rows left out: at least this much"),
         ("-   0   n/a", "not said; exactly none; unknown, with its reason"),
-        ("m - d", "measured minus declared, where nothing is predicted"),
-        ("≥  within", "the least of a predicted range; measured lies in it"),
+        ("m - d", "measured minus declared: nothing is predicted"),
+        ("within", "what was measured lies in the predicted range"),
         ("*", "off from the prediction by more than 1 MiB and 1 %"),
     ),
     "probe": (
@@ -74,7 +74,7 @@ FIGURES: dict[str, tuple[tuple[str, str], ...]] = {
         ("split", "free bytes beside blocks in use: no one gets them back"),
         ("what if", "the same requests under other settings"),
     ),
-    "first": (("a project", "one TOML file: what you say above, what was measured below"),),
+    "first": (("a project", "one TOML file: your words above, measurements below"),),
 }
 
 _EVERYWHERE = (

@@ -26,8 +26,14 @@ def commands(app: PeakmarkApp, screen: object) -> Iterable[SystemCommand]:
             "Predict", "p: what the batch will take, on tensors without values", app.predict_here
         )
         if hasattr(screen, "action_scenario"):
-            yield SystemCommand("Whose ledger", "v: of which measurement or prediction", app.pick_ledger)
-            yield SystemCommand("What if", "w: change one thing and compare", app.ask_what_if)
+            yield SystemCommand(
+                "Whose ledger",
+                "v: of which measurement or prediction",
+                lambda: _on_step(app, "action_scenario"),
+            )
+            yield SystemCommand(
+                "What if", "w: change one thing and compare", lambda: _on_step(app, "action_what_if")
+            )
         yield SystemCommand("GPU to predict for", "choose one of the table", app.choose_gpu)
         yield SystemCommand("Search the largest batch", "s on the Probe screen", app.ask_search)
     yield SystemCommand("Open a memory snapshot", "of torch.cuda.memory, by its path", app.ask_snapshot)
@@ -39,3 +45,9 @@ def commands(app: PeakmarkApp, screen: object) -> Iterable[SystemCommand]:
     yield SystemCommand("Theme", "change the colours", app.action_change_theme)
     yield SystemCommand("Help", "?: what the figures mean", app.action_help)
     yield SystemCommand("Quit", "q", app.action_leave)
+
+
+def _on_step(app: PeakmarkApp, action: str) -> None:
+    """Do what a key of the open step does."""
+    if (act := getattr(app.step_screen, action, None)) is not None:
+        act()

@@ -14,7 +14,7 @@ CHOICES = (
     ("d", "demo", "a complete sample on this machine:", "peakmark demo"),
     ("f", "a Python file", "build() and batch() of your own:", "peakmark new X.toml --from FILE.py"),
     ("m", "a config.json", "a Hugging Face configuration:", "peakmark new X.toml --from CONFIG.json"),
-    ("n", "a family", "decoder, mlp or convnet:", "peakmark new X.toml --from decoder"),
+    ("n", "a family", "decoder, encoder, mlp, convnet:", "peakmark new X.toml --from decoder"),
     ("o", "open a project", "a .toml file, by its path", ""),
 )
 

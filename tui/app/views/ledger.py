@@ -50,13 +50,16 @@ def page(scene: Scene, width: int, height: int, cursor: Cursor) -> Page:
     columns = columns_of(made, width, scale)
     head.append(Row(heading(columns, width, scale)))
     host = ledger_parts.host(made, scale, width)
-    room = height - 5 - len(head) - bool(host) * (1 if height <= 30 else 1 + len(host))
+    weighs = ledger_parts.host_weighs(made)
+    room = height - 5 - len(head) - weighs * (1 if height <= 30 else 1 + len(host))
     rows = _rows(made, cursor, room, columns, width, scale)
     sections = [Section("", (*head, *rows))]
-    if host:
-        sections.append(Section(f"main memory of one rank, {scale.unit}", host))
+    aside = Section(f"main memory of one rank, {scale.unit}", host)
+    if weighs:
+        sections.append(aside)
     if height > 30:
         sections.append(Section("beside it", _beside(scene, made, width)))
+        sections += [aside] if host and not weighs else []
     keys = (
         ("Enter", "fold"),
         ("←→", "phase"),
@@ -209,7 +212,7 @@ def _line(
         _share(text, columns.share, row, total, hidden, scale)
     if columns.where is not None:
         at(text, columns.where, fit(where(row, made, scale), width - columns.where - 1), "dim")
-    return Row(cut(text, width), pick=True, detail=detail(row, made), name=row.key)
+    return Row(cut(text, width), pick=True, detail=detail(row, made, width), name=row.key)
 
 
 def _share(

@@ -110,8 +110,11 @@ def where(row: LedgerRow, made: Ledger, scale: Scale) -> str:
     return row.declared_as or row.origin or row.unknown
 
 
-def detail(row: LedgerRow, made: Ledger) -> Text:
-    """What row 23 says: exact bytes of every column that has them, then the cause, or what the row is."""
+def detail(row: LedgerRow, made: Ledger, width: int) -> Text:
+    """What row 23 says: exact bytes of every column that has them, then the cause, or what the row is.
+
+    Where it was read is left out where the rest would not fit with it.
+    """
     said: list[str] = []
     if row.predicted is not None:
         said.append(f"{row.predicted:,} B predicted")
@@ -119,7 +122,9 @@ def detail(row: LedgerRow, made: Ledger) -> Text:
         said.append(f"{row.predicted_range[0]:,} to {row.predicted_range[1]:,} B predicted")
     if row.measured is not None:
         off = f", {row.difference:+,} to predicted" if row.difference else ""
-        said = [f"{row.measured:,} B" + (f" ({row.origin})" if row.origin else "") + off]
+        where_from = f" ({row.origin})" if row.origin else ""
+        long = len(f" {row.label} {row.measured:,} B{where_from}{off}: {row.meaning}") > width
+        said = [f"{row.measured:,} B" + ("" if long else where_from) + off]
     elif not said and row.declared is not None:
         said.append(f"{row.declared:,} B declared: {row.declared_as}")
     if not said:

@@ -39,6 +39,12 @@ def below(made: Ledger, key: str, columns: Columns, scale: Scale, width: int) ->
     return lines
 
 
+def host_weighs(made: Ledger) -> bool:
+    """Whether what lies in main memory is worth a line on any terminal: a step counter is not."""
+    sizes = [size for one in made.host for size in (one.declared, one.measured) if size is not None]
+    return max(sizes, default=0) >= 2**20
+
+
 def host(made: Ledger, scale: Scale, width: int) -> tuple[Row, ...]:
     """What the placement and the loader put in main memory, declared and measured; () where nothing is."""
     rows = []

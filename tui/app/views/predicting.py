@@ -71,6 +71,8 @@ def by_prediction(one: Prediction, spec: Spec, width: int) -> Text:
         return answer(width, mark, badge, one.exhausted, good=False)
     if limit is None and not one.target and one.semantics == "cuda":
         return answer(width, mark, badge, "no budget is set, no GPU named: 3 d Enter names one", good=False)
+    if one.semantics == "cpu":
+        return answer(width, mark, badge, "Python and the kept heap cannot be predicted", good=False)
     if word == "UNKNOWN" or limit is None:
         return answer(width, mark, badge, found.why, good=False)
     if process is None:  # too much already without what the process holds beside the allocator

@@ -21,6 +21,7 @@ from tui.app.views import (
     probe_live,
     probe_memory,
     probe_output,
+    probe_predicted,
     probe_run,
     probe_timeline,
 )
@@ -81,8 +82,15 @@ def _unmeasured(scene: Scene, state: ProbeState, width: int, height: int, cursor
             why = f"{scene.stale['ledger']}: p predicts again"
             said = said or answer(width, "~", "STALE", why, good=False)
         said = said or predicting.by_prediction(found[1], scene.project.spec, width)
+        if cursor.pane == BATCHES:
+            return replace(made, answer=said, sections=(Section("", (head,)), *_predicted(scene, width)))
     keys = (("r", "run"), ("p", "predict"), ("Tab", "pane"), ("e", "edit file"))
     return replace(made, answer=said or made.answer, sections=(Section("", more), *made.sections), keys=keys)
+
+
+def _predicted(scene: Scene, width: int) -> tuple[Section, ...]:
+    """What was predicted of any batch."""
+    return probe_predicted.section(scene.project.spec, scene.project.measured, scene.exact, width)
 
 
 def said_whole(sentence: str, width: int) -> tuple[Row, ...]:
@@ -134,6 +142,7 @@ def _of_project(
     keys: tuple[tuple[str, str], ...] = (("r", "run"), ("s", "search"), ("Tab", "pane"), ("b", "bytes"))
     if cursor.pane == BATCHES:
         body = probe_batches.sections(scene, width, height - 6, table=state.table)
+        body = (*body, *_predicted(scene, width))
         keys = (("s", "search"), ("r", "run"), ("Enter", "open it"), ("v", "table"), ("b", "bytes"))
     elif cursor.pane == ALIVE:
         body = _without(state, probe_memory.alive(probe, width, scale), width)
