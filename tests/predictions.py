@@ -80,7 +80,8 @@ def ended(plan: Any, tables: list[dict[str, Any]], largest: dict[str, Any] | Non
 
 def failed(plan: Any, failure: Failed) -> Outcome:
     """The end of a child that could not predict."""
-    return replace(ended(plan, []), word="failed", sentence=failure.sentence, failure=failure)
+    said = f"{failure.sentence}; {failure.hint}" if failure.hint else failure.sentence
+    return replace(ended(plan, []), word="failed", sentence=said, failure=failure)
 
 
 def prediction(spec: str, **changes: Any) -> Prediction:

@@ -46,6 +46,7 @@ class World:
     ):
         self.path, self.failure = path, failure
         self.plans: list[Any] = []
+        self.more: dict[str, Any] = {}
         state = path.parent / "state"
         self.context = Context(path, Options(**options), "r", state, device, lambda _: None, lambda _: None)
         self.context.measure = self.child  # type: ignore[method-assign]
@@ -55,7 +56,7 @@ class World:
         if self.failure is not None:
             return made.failed(plan, self.failure)
         asked = plan.extra["predict"]
-        tables = [made.predicted(**one, semantics=asked["semantics"]) for one in asked["points"]]
+        tables = [made.predicted(**one, semantics=asked["semantics"], **self.more) for one in asked["points"]]
         return made.ended(plan, tables, made.LARGEST if asked["largest"] else None)
 
     async def run(self) -> Any:
@@ -195,6 +196,59 @@ async def test_what_cannot_be_predicted_is_told_with_code_4_and_nothing_is_saved
     world = World(path, gpu="L4", failure=Failed("prediction", said))
     result = await world.run()
     assert (result.outcome, result.code, result.text, world.saved) == ("refused", 4, said, [])
+
+
+async def test_the_hint_to_measure_instead_names_the_project(path):
+    hint = "measure it: peakmark probe; or register a fake kernel for it"
+    world = World(path, gpu="L4", failure=Failed("prediction", "cannot predict: aten.nonzero", hint=hint))
+    result = await world.run()
+    assert result.text == (
+        "cannot predict: aten.nonzero; measure it: peakmark probe tiny.toml; or register a fake kernel for it"
+    )
+
+
+async def test_only_what_fits_is_code_0(path):
+    path.write_text(PROJECT.replace('job = "60 GiB"\nreserve = "4 GiB"\n', ""))
+    unknown = await World(path).run()
+    assert (unknown.outcome, unknown.code) == ("unknown", 1)
+    path.write_text(mlp_project.text(8, "7 GiB", "500 MiB"))
+    reserve = await World(path, gpu="L4").run()
+    assert (reserve.outcome, reserve.code) == ("fits-without-reserve", 1)
+    path.write_text(PROJECT)
+    fits = await World(path, gpu="H100 80GB HBM3").run()
+    assert (fits.outcome, fits.code) == ("fits", 0)
+
+
+async def test_what_the_child_tells_of_a_limit_is_saved(path):
+    world = World(path, gpu="H100 80GB HBM3", alloc_conf="expandable_segments:True")
+    failed = {
+        "phase": "backward", "operator": "mm", "module": "head", "asked_bytes": 5, "allocated_bytes": 6,
+        "reserved_bytes": 7, "largest_free_block_bytes": 4, "rule": "fragmentation",
+    }  # fmt: skip
+    runs = {
+        "capacity_bytes": 9,
+        "retries": 2,
+        "steady_retries": 1,
+        "reserved_bytes": 8,
+        "out_of_memory": None,
+    }
+    world.more = {
+        "within": [runs, {**runs, "capacity_bytes": 7, "out_of_memory": failed}],
+        "allocator": "expandable_segments:True",
+        "allocator_rules": "from source, not yet verified",
+    }
+    await world.run()
+    (one,) = world.saved
+    assert (one.allocator, one.allocator_rules) == (
+        "expandable_segments:True",
+        "from source, not yet verified",
+    )
+    first, second = one.within
+    assert (first.capacity_bytes, first.retries, first.steady_retries, first.phase) == (9, 2, 1, "")
+    assert (second.phase, second.operator, second.module, second.cause) == (
+        "backward", "mm", "head", "fragmentation",
+    )  # fmt: skip
+    assert (second.asked_bytes, second.allocated_bytes, second.largest_free_block_bytes) == (5, 6, 4)
 
 
 async def test_in_a_run_that_measures_a_prediction_neither_stops_it_nor_decides(path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from predictions import prediction
 from project_samples import START, USER, adding, probe, refuse, with_measured
 
 from tui.errors import ProjectError, SaveError
@@ -213,6 +214,33 @@ def test_what_the_operating_configuration_refers_to_stays(path):
     ).measured.probe
     assert len(kept) == 52
     assert "p-01" not in kept
+
+
+def predicted(second, micro=8, **changes):
+    return prediction(
+        "sha256:4be1aaaa",
+        **{"at": probe(second).at, "micro_batch": micro, "journal": f"f-{second}", **changes},
+    )
+
+
+def test_the_latest_prediction_of_each_batch_and_device_stays(path):
+    many = {
+        "f-0": predicted(0), "f-1": predicted(1, 16), "f-2": predicted(2, target="NVIDIA L4"),
+        "f-3": predicted(3, allocator="expandable_segments:True"), "f-4": predicted(4), "f-5": predicted(5, 16),
+    }  # fmt: skip
+    kept = save.record(path, lambda found: dataclasses.replace(found, prediction=many)).measured.prediction
+    assert list(kept) == ["f-2", "f-3", "f-4", "f-5"]
+    lines = [json.loads(line) for line in (path.parent / "gpt.history.jsonl").read_text().splitlines()]
+    assert [(line["kind"], line["id"]) for line in lines] == [("prediction", "f-0"), ("prediction", "f-1")]
+
+
+def test_twenty_predictions_stay_or_all_that_one_child_made(path):
+    many = {f"f-{at:02}": predicted(at, at + 1) for at in range(23)}
+    kept = save.record(path, lambda found: dataclasses.replace(found, prediction=many)).measured.prediction
+    assert list(kept) == [f"f-{at:02}" for at in range(3, 23)]
+    table = {f"f-{at}": predicted(at, at + 1, journal="f-100") for at in range(100, 130)}
+    kept = save.record(path, lambda found: dataclasses.replace(found, prediction=table)).measured.prediction
+    assert kept.keys() == table.keys()
 
 
 def test_a_failed_save_leaves_the_history_as_it_was(path, monkeypatch):

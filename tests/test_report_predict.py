@@ -10,6 +10,8 @@ from test_budget_prediction import ID, PROBE, SPEC, SPEC_HASH, measured, probe
 
 from tui.budget import gpus
 from tui.project.measured import Measured
+from tui.project.model import BudgetSpec
+from tui.project.prediction import Within
 from tui.project.timeline import Phase, Storage, Timeline
 from tui.report.documents_measured import ledger_document
 from tui.report.documents_predict import gpus_document, predict_document
@@ -108,6 +110,86 @@ def test_several_predictions_are_a_table():
     assert text[2].split() == ["micro", "global", "requested", "allocated", "reserved", "process", "GiB"]
     assert text[3].split() == ["8", "8", "6.000", "6.001", "6.020", "6.52-6.63", "FITS"]
     assert text[-1] == "FITS, by prediction: 2 of 2 fit."
+
+
+def test_the_settings_of_the_allocator_are_printed_with_how_far_they_are_proved():
+    conf = "expandable_segments:True"
+    told = replace(FULL, allocator=conf, allocator_rules="from source, not yet verified")
+    said = " ".join(lines(told).split())
+    assert f"allocator {conf} (from source, not yet verified) · torch" in said
+    assert "defaults" not in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"emptying": 120, "emptying_retries": 4, "emptying_next": 121},
+         "108 does not above it the cache has to be emptied: micro 120 runs with the cache emptied 4 times; "
+         "121 runs out of memory"),
+        ({"emptying": 107, "emptying_retries": 0, "emptying_next": 108},
+         "emptying its cache makes room for no more; 108 runs out of memory"),
+    ],
+)  # fmt: skip
+def test_the_largest_says_what_more_runs_when_the_cache_is_emptied(changes, said):
+    assert said in " ".join(lines(replace(FULL, **changes)).split())
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"target_from": "this machine"}, "Next: peakmark probe gpt.toml --batch 8"),
+        ({"target_from": "--gpu"}, "Next: on a machine with the NVIDIA H100 80GB HBM3: peakmark probe gpt.toml"),
+        ({"target": "", "target_from": "none"}, "Next: on a machine with a GPU: peakmark probe gpt.toml"),
+        ({"semantics": "cpu", "target": "", "context_low_bytes": None, "context_high_bytes": None},
+         "Next: peakmark probe gpt.toml --batch 8 --device cpu"),
+        ({"ranks": 8, "strategy": "fsdp2"}, "Next: on a machine with 8 such GPUs: peakmark probe gpt.toml"),
+        ({"ranks": 8, "strategy": "zero2"},
+         "Next: peakmark ledger gpt.toml; 8 ranks of zero2 are predicted and declared, and measured by nothing here"),
+    ],
+    ids=lambda one: str(one)[:40],
+)  # fmt: skip
+def test_what_to_do_next_is_what_can_be_done_there(changes, said):
+    assert said in " ".join(lines(replace(FULL, **changes)).split())
+
+
+def test_a_phase_in_which_the_cache_was_smaller_says_where_it_is_largest():
+    early = replace(FULL.phases["backward"], reserved_bytes=6 * GIB + 2 * MIB)
+    told = replace(FULL, phases={"first.step": early, **FULL.phases})
+    line = next(line for line in lines(told, phase="first.step").splitlines() if "= allocator" in line)
+    assert line.endswith("6.002  in this phase; at its most in backward")
+    assert "in this phase" not in lines(told, phase="backward")
+
+
+def test_a_table_says_of_each_batch_why_it_does_not_fit_and_how_often_its_cache_is_emptied():
+    room = 6 * GIB + 600 * MIB
+    tight = replace(SPEC, budget=BudgetSpec(room))
+    runs = tuple(Within(room - one, 1, 0, room - one) for one in (520 * MIB, 615 * MIB))
+    why = {
+        "phase": "backward",
+        "operator": "mm",
+        "module": "head",
+        "asked_bytes": GIB,
+        "allocated_bytes": 5 * GIB,
+    }
+    failed = tuple(
+        Within(one.capacity_bytes, 2, 1, one.capacity_bytes, cause="capacity", **why) for one in runs
+    )
+    found = {"f-1": replace(FULL, within=runs), "f-2": replace(FULL, micro_batch=9, within=failed)}
+    text = predict_lines(tight, Measured(prediction=found), tuple(found), project="gpt.toml")
+    assert text[3].endswith("FITS, 1 retry")
+    assert text[4].endswith("DOES NOT FIT")
+    said = " ".join(" ".join(text).split())
+    assert (
+        "micro 9: out of memory in backward in operator mm of head: it asks for 1.000 GiB and 5.000 GiB"
+        in said
+    )
+    assert "budget 6.586 - reserve 0 = 6.586 GiB for the process (entered)" in said
+    assert "largest micro 107 fits in" in said
+    assert text[-1] == "DOES NOT FIT, by prediction: 1 of 2 fit."
+    made = predict_document(Source(tight, Measured(prediction=found), "gpt.toml", SPEC_HASH), tuple(found))
+    assert unexplained(made) == []
+    assert (made["verdict"]["retries_count"], made["points"][0]["retries_count"]) == (1, 1)
+    assert made["within"][0]["out_of_memory"] is None
 
 
 def test_nothing_predicted_names_the_command():

@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 from cli_shell import TINY
+from predictions import prediction
 
-from tui.commands import new, progress, steps
+from tui.commands import new, predict, progress, steps
 from tui.commands.ledger import ledger
 from tui.commands.ledger_arguments import Shown
 from tui.commands.output import Output
 from tui.commands.progress import ProgressLines
 from tui.commands.unverified import warning
 from tui.engine.context import Options, interpreter, launch_prefix
+from tui.errors import UsageError
 from tui.probe.protocol import (
     MeasurementEnded,
     MeasurementStarted,
@@ -157,6 +159,34 @@ def test_a_ledger_after_an_out_of_memory_exits_one_with_its_sentence(project, ca
     assert said.out.splitlines()[-1] == "DOES NOT FIT: out of memory: step."
     assert "STALE" not in said.out
     assert "has changed" not in said.err
+
+
+def test_a_prediction_of_a_spec_that_has_changed_is_predicted_again_and_says_so_once(project, capsys):
+    told = prediction("sha256:f0d2f0d2", allocator="expandable_segments:True")
+    save.record(project, lambda old: dataclasses.replace(old, prediction={"f-0": told}))
+    predict.show(project, Output())
+    said = capsys.readouterr()
+    assert (
+        " ".join(said.out.split()).count(
+            "STALE: the spec has changed since this was predicted (then f0d2, now "
+        )
+        == 1
+    )
+    assert "Next: peakmark predict tiny.toml --gpu 'NVIDIA H100 80GB HBM3' --alloc-conf" in " ".join(
+        said.out.split()
+    )
+    assert said.err == ""
+    predict.show(project, Output(json=True))
+    assert "has changed since f-0 was predicted" in capsys.readouterr().err
+
+
+def test_settings_of_the_allocator_that_torch_refuses_are_refused_before_anything_is_started(project):
+    with pytest.raises(UsageError) as refused:
+        predict.predict(project, Options(alloc_conf="expandable_segments:1"), Output())
+    assert refused.value.sentence() == (
+        "--alloc-conf: expandable_segments is True or False, spelled so, got 1"
+    )
+    assert not Path("state").exists()
 
 
 def test_results_of_a_spec_that_has_changed_are_stale_on_both_streams(project, capsys):

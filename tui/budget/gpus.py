@@ -70,8 +70,9 @@ def parse(text: str) -> Gpu:
     (132, 85899345920, None)
     """
     if _NUMBER.fullmatch(text) and float(text) <= MOST_GIB:
-        near = ", ".join(_nearest(text)) or "peakmark predict --gpus lists them"
         number = text.strip()
+        sized = [one.name for one in table() if f" {number}gb" in one.name.lower().replace("-", " ")]
+        near = ", ".join(sized[:SHOWN]) or "peakmark predict --gpus lists them"
         raise UsageError(
             f"--gpu: {number} has no unit", hint=f"write --gpu {number}GiB for its memory; or a name: {near}"
         )

@@ -58,7 +58,10 @@ def trim(measured: Measured) -> tuple[Measured, list[tuple[str, str, Any]]]:
 
 
 def _latest_of_each(table: dict[str, Prediction], by_age: list[str]) -> list[str]:
-    """The latest prediction of each spec, batch and device, and no more than the latest ``KEEP_PREDICTIONS``."""
+    """The latest prediction of each spec, batch and device, and no more than the latest ``KEEP_PREDICTIONS``.
+
+    However many the last child made stay: they are one table.
+    """
     latest: dict[Any, str] = {}
     for name in by_age:
         one = table[name]
@@ -67,7 +70,13 @@ def _latest_of_each(table: dict[str, Prediction], by_age: list[str]) -> list[str
         key = (one.spec, one.precision, batch, place)
         latest.pop(key, None)
         latest[key] = name
-    return list(latest.values())[-KEEP_PREDICTIONS:]
+    last = table[by_age[-1]].journal if by_age else ""
+    kept = list(latest.values())
+    return [
+        name
+        for at, name in enumerate(kept, KEEP_PREDICTIONS - len(kept))
+        if at >= 0 or (last and table[name].journal == last)
+    ]
 
 
 def history_lines(leaving: list[tuple[str, str, Any]]) -> bytes:

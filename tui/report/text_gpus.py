@@ -23,8 +23,9 @@ def gpus_lines(table: Sequence[Gpu], width: int = 80) -> list[str]:
         lines.append(clip(f"{one.name.ljust(NAME)}{cells}  {_context(one):<7}  {_from(one, keys)}", width))
     gaps = [f"{one.name}: {name} {why}" for one in table for name, why in one.unknown.items()]
     lines += wrap(
-        "GiB is the total as NVML has it; a program gets less. threads: resident on one SM. context: MiB that a process "
-        "takes beside the caching allocator with torch 2.1 or newer; n/a: predictions take the widest of the table.",
+        "GiB is the total as NVML has it; a program gets less. threads: resident on one SM. context: MiB that a "
+        "process takes beside the caching allocator with torch 2.1 or newer; n/a: predictions take the widest of "
+        "the table.",
         width,
     )
     for source, key in keys.items():

@@ -146,6 +146,22 @@ def test_the_version_of_cudnn_that_decides_is_told(monkeypatch):
         assert watch.notes(what) == told
 
 
+def test_the_version_of_cudnn_is_told_only_where_another_one_would_have_another_kernel():
+    what = "cuDNN, for the order of attention kernels"
+    for more in ({"dtype": torch.float32}, {"size": 264}):
+        with cuda(H100) as watch:
+            F.scaled_dot_product_attention(*_inputs(**more))
+        assert watch.notes(what) == []
+
+
+def test_plain_operators_say_why_every_other_kernel_was_passed_over():
+    with cuda(T4) as watch:
+        F.scaled_dot_product_attention(*_inputs(HALF, 60))
+    (note,) = [one for one in watch.semantics.assumptions.table() if one["what"] == "attention kernel"]
+    assert note["value"] == "math"
+    assert "; not flash: capability 7.5; not efficient: heads of 60, not a multiple of" in note["because"]
+
+
 def test_flash_saves_row_sums_and_pads_heads_to_eight():
     with cuda() as watch:
         out = F.scaled_dot_product_attention(*_inputs(size=60))
