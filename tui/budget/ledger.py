@@ -127,14 +127,10 @@ def ledger(
     case = Case(at.device, phase, column.prediction, probe, place, kept.measured, kept.predicted)
     rows, reconciled = reconcile(with_declared_sums(made), case)
     checks = sum_checks(at.device, probe.phases[phase], seen) if probe and phase in probe.phases else ()
-    if probe is not None:
-        decided = _verdict(spec, probe, worst, checks)
-    else:
-        decided = predictions.prediction_verdict(spec, found) if found else by_declaration(spec, rows)
     return Ledger(
         rows=rows,
         checks=checks,
-        verdict=_with_rows(decided, rows, checks),
+        verdict=_decided(spec, probe, found, worst, rows, checks),
         situation=at,
         probe_id=probe_id,
         phase=phase,
@@ -215,8 +211,19 @@ def _row(
     )
 
 
-def _with_rows(found: Verdict, rows: Sequence[Row], checks: Sequence[SumCheck]) -> Verdict:
-    """``found`` with the rows for want of which it is UNKNOWN."""
+def _decided(
+    spec: Spec,
+    probe: Probe | None,
+    told: Prediction | None,
+    worst: str | None,
+    rows: Sequence[Row],
+    checks: tuple[SumCheck, ...],
+) -> Verdict:
+    """By what was measured, else predicted, else declared, with the rows for want of which it is UNKNOWN."""
+    if probe is not None:
+        found = _verdict(spec, probe, worst, checks)
+    else:
+        found = predictions.prediction_verdict(spec, told) if told else by_declaration(spec, rows)
     if found.word != "UNKNOWN" or found.unknown_rows:
         return found
     broken = tuple(check.sum.replace("_", "-") for check in checks if check.agrees is False)
@@ -224,9 +231,8 @@ def _with_rows(found: Verdict, rows: Sequence[Row], checks: Sequence[SumCheck]) 
         return replace(found, unknown_rows=broken)
     if found.process_bytes is not None:
         return found  # the budget is not known, which ``why`` says
-    return replace(
-        found, unknown_rows=unknown_rows(rows, "predicted" if found.by == "prediction" else "measured")
-    )
+    column = "measured" if probe is not None else "predicted"
+    return replace(found, unknown_rows=unknown_rows(rows, column))
 
 
 def _verdict(spec: Spec, probe: Probe, worst: str | None, checks: tuple[SumCheck, ...]) -> Verdict:

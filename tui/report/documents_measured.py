@@ -64,15 +64,7 @@ def ledger_document(
         "host": [_host(one) for one in found.host],
         "readings": readings(found.probe),
         "phases": phases(found.probe),
-        "checks": [
-            {
-                "sum": check.sum,
-                "rows_bytes": known(check.rows_bytes, check.text),
-                "reading_bytes": known(check.reading_bytes, check.text),
-                "agrees": known(check.agrees, check.text),
-            }
-            for check in found.checks
-        ],
+        "checks": _checks(found),
     }
     if alive is not None:
         body["alive"] = alive
@@ -180,6 +172,18 @@ def _row(found: Ledger, key: str) -> Document:
         "origin": row.origin,
         "meaning": row.meaning,
     }
+
+
+def _checks(found: Ledger) -> list[Document]:
+    return [
+        {
+            "sum": check.sum,
+            "rows_bytes": known(check.rows_bytes, check.text),
+            "reading_bytes": known(check.reading_bytes, check.text),
+            "agrees": known(check.agrees, check.text),
+        }
+        for check in found.checks
+    ]
 
 
 def _part(one: Part) -> Document:
