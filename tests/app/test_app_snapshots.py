@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app import histories, sample, test_app_laid_over
+from app import histories, sample, test_app_laid_over, test_app_what_if
 from app.fakes import FakeSource, probe_events
 from app.test_app_modules import counted, gpt2
 from app.test_app_predict import unmeasured
@@ -144,3 +144,22 @@ def test_a_memory_snapshot(snap_compare, panes, theme, size):
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=size, run_before=browse)
+
+
+@pytest.mark.parametrize(
+    ("keys", "theme", "size"),
+    [
+        (["w"], "dark", (80, 24)),
+        (["w", "enter", "backspace", "9", "enter"], "dark", (80, 24)),
+        (["w", "enter", "backspace", "9", "enter"], "light", (120, 40)),
+    ],
+    ids=["form", "compared", "compared-light"],
+)
+def test_what_if(snap_compare, keys, theme, size):
+    world = FakeSource(unmeasured(), future=test_app_what_if.larger())
+    app = PeakmarkApp(Path("h100.toml"), world, theme_name=theme)
+
+    async def change(pilot):
+        await test_app_what_if.compared(app, pilot, *keys[1:])
+
+    assert snap_compare(app, terminal_size=size, run_before=change)

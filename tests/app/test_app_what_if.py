@@ -137,7 +137,7 @@ async def test_a_project_whose_python_is_not_allowed_is_not_predicted():
     async with app.run_test(size=(80, 24)) as pilot:
         rows = await compared(app, pilot, "enter", "backspace", "9", "enter")
         assert world.imagined == [("", "", False)]
-        assert "? UNKNOWN  batch=9: declared rows only" in rows[2]
+        assert "? UNKNOWN  batch=9: declared only; Esc p asks about its Python" in rows[2]
 
 
 async def test_beside_a_measurement_on_the_cpu_the_change_is_predicted_for_the_cpu():
@@ -165,7 +165,10 @@ async def test_the_comparison_fills_any_terminal(size, exact):
     change = what_if.Change("workload.batch.micro", 8, 9)
     found = await world.what_if(world.project.path, [change], "", "", True)
     for state in (WhatIfState((change,), choosing=False, found=found), WhatIfState((change,))):
-        made = laid(world.project, "ledger", *size, Cursor(pane=2), exact=exact, what_if=state)
+        width, height = size
+        made = laid(world.project, "ledger", width, height, Cursor(pane=2), exact=exact, what_if=state)
         assert len(made.lines) == size[1]
         assert max(line.cell_len for line in made.lines) <= size[0]
         assert all(ascii_line(line).plain.isascii() for line in made.lines)
+        shown = "\n".join(line.plain for line in made.lines)
+        assert (f"+{GIB:,}" if exact else "+1.000") in shown or state.found is None or height < 24

@@ -62,7 +62,7 @@ def _answer(state: WhatIfState, width: int) -> Text:
     if state.working or state.found is None:
         return answer(width, "»", "PREDICTING", fit(f"{said}; what is declared stands below", width - 18))
     if state.untrusted:
-        why = "declared rows only, its Python is not allowed here yet: Esc p asks"
+        why = "declared only; Esc p asks about its Python"
         return answer(width, "?", "UNKNOWN", f"{said}: {why}", good=False)
     then = state.found.then
     mark, word = _BADGES.get(then.verdict.word, ("?", "UNKNOWN"))
@@ -145,13 +145,12 @@ def _compared(found: Comparison, scale: Scale, width: int) -> list[Row]:
     if found.then.prediction is None and found.then.refused:
         said = wrap(f"not predicted: {found.then.refused}", width - 2)
         rows += [Row(line((" " + part, "amber"))) for part in said]
-    wide = 17 if scale.exact else 12
-    ends = [26 + wide, 26 + 2 * wide, 26 + 3 * wide - scale.exact]
+    ends = _ends(scale, width)
     head = line("  " + scale.unit)
-    for end, name in zip(ends, ("now", "then", "difference"), strict=True):
+    for name, end in ends.items():
         ending(head, end, name)
-    if ends[-1] + 10 < width:
-        at(head, ends[-1] + 3, "from")
+    if ends["difference"] + 10 < width:
+        at(head, ends["difference"] + 3, "from")
     head.stylize("dim")
     rows += [BLANK, Row(cut(head, width))]
     for one in found.rows:
@@ -163,21 +162,34 @@ def _compared(found: Comparison, scale: Scale, width: int) -> list[Row]:
     return rows
 
 
+def _ends(scale: Scale, width: int) -> dict[str, int]:
+    """The column before which each side ends; with every digit on a narrow terminal the present one has no room."""
+    if scale.exact:
+        return {"now": 43, "then": 60, "difference": 77} if width >= 78 else {"then": 42, "difference": 59}
+    return (
+        {"now": 38, "then": 50, "difference": 62}
+        if width >= 64
+        else {"now": 36, "then": 46, "difference": 58}
+    )
+
+
 def _counts(one: Compared) -> bool:
     """Whether the row says anything: another figure, or one that is not zero."""
     sides = (one.now, one.then)
     return one.is_changed or any(side.range or side.bytes for side in sides)
 
 
-def _row(one: Compared, ends: list[int], scale: Scale, width: int) -> Row:
+def _row(one: Compared, ends: dict[str, int], scale: Scale, width: int) -> Row:
     text = line("  ", (one.label, "strong")) if one.kind == "sum" else line("   " + one.label)
-    for end, side in zip(ends, (one.now, one.then), strict=False):
-        ending(text, end, _cell(side, scale), "dim" if side.origin == "declared" else "")
+    for name, side in (("now", one.now), ("then", one.then)):
+        if name in ends:
+            ending(text, ends[name], _cell(side, scale), "dim" if side.origin == "declared" else "")
     off = one.difference
     shown_off = "n/a" if off is None else signed(off, scale)
-    ending(text, ends[-1], aligned(shown_off, scale), "strong" if off else "dim")
-    if ends[-1] + 10 < width:
-        at(text, ends[-1] + 3, fit(_origin(one, width - ends[-1] - 4), width - ends[-1] - 4), "dim")
+    last = ends["difference"]
+    ending(text, last, aligned(shown_off, scale), "strong" if off else "dim")
+    if last + 10 < width:
+        at(text, last + 3, fit(_origin(one, width - last - 4), width - last - 4), "dim")
     return Row(cut(text, width), pick=True, detail=_detail(one, width), name=one.key)
 
 
