@@ -9,6 +9,8 @@ from sample_project import CUDA, CUDA_PROBE, CUDA_SPEC, GIB, MIB, PROBE
 from tui.budget.ledger import ledger
 from tui.project.measured import Measured, Reading
 from tui.project.model import EnvironmentSpec, LedgerSpec
+from tui.report import sentences
+from tui.report.figures import GIBIBYTES
 
 INVENTORY = Measured(inventory=CUDA.inventory)
 ON_GPU = replace(CUDA_SPEC, environment=EnvironmentSpec(device="GPU-1f0c"))
@@ -100,3 +102,11 @@ def test_a_ledger_that_does_not_add_up_is_unknown_for_want_of_that_sum():
     found = ledger(CUDA_SPEC, probed, PROBE).verdict
     assert (found.word, found.unknown_rows) == ("UNKNOWN", ("requested",))
     assert "497,759,232 B are in no row" in found.why
+
+
+def test_a_verdict_by_declaration_says_that_nothing_was_measured():
+    found = entered().verdict
+    assert sentences.verdict(found, GIBIBYTES).startswith("FITS, by declaration with ")
+    small = replace(ON_GPU, budget=replace(ON_GPU.budget, job=GIB, reserve=0))
+    said = sentences.verdict(ledger(small, INVENTORY).verdict, GIBIBYTES)
+    assert said.startswith("DOES NOT FIT, by declaration: the declared rows alone take ")

@@ -31,9 +31,7 @@ def with_declared_sums(rows: Sequence[Row]) -> tuple[Row, ...]:
         ended = row.key == "process"
         if row.key in _INSIDE and whole and row.declared is None:
             reasons = {key: said for key, said in row.reasons.items() if key != "declared"}
-            made.append(
-                replace(row, declared=total, declared_as="all rows above are declared", reasons=reasons)
-            )
+            made.append(replace(row, declared=total, declared_as="the rows above", reasons=reasons))
         else:
             made.append(row)
     return tuple(made)

@@ -52,8 +52,8 @@ def device(environment: Environment | None) -> str:
 
 def verdict(found: Verdict, unit: Unit) -> str:
     """The verdict in one sentence that begins with its word and ends with a full stop."""
-    if found.by == "prediction":
-        word = f"{found.word}, by prediction"
+    if found.by != "measurement":
+        word = f"{found.word}, by {found.by}"
         return verdict(replace(found, by="measurement"), unit).replace(found.word, word, 1)
     if found.why or found.spare_bytes is None:
         return f"{found.word}: {found.why or 'process or budget is n/a'}."
