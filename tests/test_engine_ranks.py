@@ -114,6 +114,11 @@ def test_gradients_that_are_views_of_the_buckets_are_there_once(traced, rank):
     assert "reduction_buckets" not in found
 
 
+def test_until_the_last_micro_batch_gradients_are_beside_the_buckets_that_they_become_views_of(traced):
+    head = 5 * 33 + 5  # whose gradients come first, and are views by then
+    assert rows(traced["view"], "backward", 0)["gradients"] == 4 * (2 * PARAMETERS - head)
+
+
 def fullest(first: bool) -> int:
     """Elements of one of 2 ranks: rows of each parameter, the first rank with one more where they are odd."""
     shapes = 3 * [(129, 33), (129,), (33, 129), (33,)] + [(5, 33), (5,)]

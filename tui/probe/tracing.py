@@ -126,7 +126,8 @@ def iterate(session: Session, report: Reporter, trace: Trace, index: int, prefix
 
     def enter(phase: str, micro: Optional[int]) -> None:
         report.enter(phase if phase == compiling.PHASE else prefix + phase, index, micro)
-        if phase == "step":
+        # What micro-batches that reduce nothing have gathered is gone by the step where gradients become views.
+        if phase == "step" or (micro and session.group.count > 1):
             trace.register_gradients()
         trace.mark(phase, micro)
 
