@@ -19,10 +19,8 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from tui.app import guard, theme
-from tui.app.help import QUESTIONS, help_lines
 from tui.app.page import STEPS, Cursor, Scene
 from tui.app.running import RunningApp
-from tui.app.screens.overlay import Overlay
 from tui.app.screens.page import PageScreen
 from tui.app.screens.spec import SpecScreen
 from tui.app.screens.step import StepScreen
@@ -340,6 +338,9 @@ class PeakmarkApp(RunningApp):
 
     def action_help(self) -> None:
         """What the figures of this screen mean, and its keys."""
+        from tui.app.help import QUESTIONS, help_lines
+        from tui.app.screens.overlay import Overlay
+
         name = self.screen.help_of if isinstance(self.screen, PageScreen) else "first"
         width = min(Overlay.WIDEST, self.size.width - 4)
         title = f"{name.capitalize()}: {QUESTIONS[name]}"

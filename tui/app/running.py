@@ -13,7 +13,6 @@ from textual.app import App
 from textual.timer import Timer
 
 from tui.app.live import Live
-from tui.app.screens.overlay import Overlay
 from tui.app.screens.step import StepScreen
 from tui.app.source import Source
 from tui.app.steps import PREDICTS, RUNS, marks_of, screen_of
@@ -150,6 +149,8 @@ class RunningApp(App[None]):
             self._run_step(step, options)
 
     def _ask_trust(self, step: str, options: tuple[str, ...], asked: tuple[str, ...]) -> None:
+        from tui.app.screens.overlay import Overlay
+
         body = ["This project would run code of its own, with your rights:", "", *asked, ""]
         body.append(
             "Read it first. The answer is kept for you alone, and asked again when any of it changes."
@@ -234,6 +235,8 @@ class RunningApp(App[None]):
 
     def ask_search(self) -> None:
         """Ask whether to search the largest batch that fits, saying what that runs and for how long."""
+        from tui.app.screens.overlay import Overlay
+
         if self.going_on is not None:
             self.say("a run is going on: x stops it")
             return
@@ -261,6 +264,8 @@ class RunningApp(App[None]):
 
     def action_leave(self) -> None:
         """Quit; while something runs, ask what becomes of it."""
+        from tui.app.screens.overlay import Overlay
+
         run = self.going_on
         if run is None:
             self.exit()

@@ -14,7 +14,6 @@ from tui.app.editing import Counted, Editing, FormState, Undo, begin, checked, i
 from tui.app.fields import MORE, Field
 from tui.app.page import Scene
 from tui.app.screens.browse import TreeBrowser
-from tui.app.screens.overlay import Overlay
 from tui.app.views.form import FormLine
 from tui.app.views.spec import laid
 from tui.errors import PeakmarkError, ProjectError
@@ -249,6 +248,8 @@ class SpecScreen(TreeBrowser):
             app.say(f"saved, but the formula is n/a: {why}")
 
     def _ask_reload(self) -> None:
+        from tui.app.screens.overlay import Overlay
+
         kept = (
             "Enter reads it again and keeps what you typed; Enter again then saves that."
             if self.editing is not None
