@@ -192,6 +192,13 @@ def test_a_table_says_of_each_batch_why_it_does_not_fit_and_how_often_its_cache_
     assert made["within"][0]["out_of_memory"] is None
 
 
+def test_a_reason_that_every_point_of_a_table_shares_is_said_once():
+    told = prediction(SPEC_HASH, semantics="cpu", target="", context_low_bytes=None, context_high_bytes=None)
+    found = {"f-1": told, "f-2": replace(told, micro_batch=9)}
+    text = predict_lines(SPEC, Measured(prediction=found), tuple(found), project="gpt.toml")
+    assert " ".join(" ".join(text).split()).count("not predicted on the CPU") == 1
+
+
 def test_nothing_predicted_names_the_command():
     text = predict_lines(SPEC, Measured(), (), project="gpt.toml")
     assert " ".join(text) == "UNKNOWN: nothing was predicted yet. Next: peakmark predict gpt.toml"

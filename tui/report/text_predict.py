@@ -326,8 +326,10 @@ def _several(spec: Spec, measured: Measured, ids: Sequence[str], width: int) -> 
         cells += [*(unit.cell(size) for size in sizes), shown]
         cells = [str(one.length), *cells] if sized else cells
         lines.append(clip(right(cells, columns) + f"  {_word(found)}", width))
+    alike = len({found.why for found in verdicts}) == 1
+    lines += hanging(verdicts[0].why, width) if alike and verdicts[0].why else []
     for (_, one), found in zip(table, verdicts, strict=True):
-        if found.why and found.word != "FITS":
+        if found.why and found.word != "FITS" and not alike:
             at = f"micro {one.micro_batch}" + (f", length {one.length}" if sized else "")
             lines += hanging(f"{at}: {found.why}", width)
     lines += _stands_on(first, width)
