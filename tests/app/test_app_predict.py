@@ -11,6 +11,8 @@ from app.fakes import FakeSource, opened, say, settle
 from app.pages import laid, text
 from tui.app.glyphs import ascii_line
 from tui.app.page import Cursor
+from tui.app.views import predicting
+from tui.budget.prediction import PredictedVerdict
 from tui.probe import protocol as p
 
 REFUSED = (
@@ -241,3 +243,21 @@ def test_pages_of_a_prediction_fill_any_terminal(step, size, exact):
             assert len(made.lines) == size[1]
             assert max(line.cell_len for line in made.lines) <= size[0]
             assert all(ascii_line(line).plain.isascii() for line in made.lines)
+
+
+def test_where_the_cache_must_be_emptied_the_badge_says_how_often_and_what_is_left_then(monkeypatch):
+    found = PredictedVerdict(
+        "FITS", "backward", 12 * 2**30, 20 * 2**30, 2**30, 7 * 2**30, "entered", retries=3
+    )
+    monkeypatch.setattr(predicting, "prediction_verdict", lambda spec, one: found)
+    project = unmeasured()
+    spec = replace(project.spec, budget=replace(project.spec.budget, job=20 * 2**30, reserve=2**30))
+    row = text(replace(project, spec=spec), "ledger").split("\n")[2]
+    assert "FITS, by prediction  7.000 GiB to spare of 19.000, cache emptied 3 x" in row
+
+
+def test_a_prediction_that_does_not_fit_says_where_and_why(monkeypatch):
+    why = "backward asks 6.1 GiB in mm, by fragmentation"
+    found = PredictedVerdict("DOES NOT FIT", "backward", None, 20 * 2**30, 0, None, "entered", why=why)
+    monkeypatch.setattr(predicting, "prediction_verdict", lambda spec, one: found)
+    assert "NO FIT, by prediction  " + why in text(unmeasured(), "ledger").split("\n")[2]

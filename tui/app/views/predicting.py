@@ -75,23 +75,28 @@ def by_prediction(one: Prediction, spec: Spec, width: int) -> Text:
         return answer(width, mark, badge, "Python and the kept heap cannot be predicted", good=False)
     if word == "UNKNOWN" or limit is None:
         return answer(width, mark, badge, found.why, good=False)
+    if found.retries and found.process_bytes is not None:  # with the cache emptied on the way
+        process = found.process_bytes, found.process_bytes
     if process is None:  # too much already without what the process holds beside the allocator
         least = found.process_bytes or 0
         process = least, least
     room = limit - spec.budget.reserve
     against = room
+    if word == "NO FIT" and found.why:
+        return answer(width, mark, badge, found.why, good=False)
     if word == "NO FIT":
         said, against = f"{between(found.process_bytes or 0, process[1])} GiB needed", limit
     elif word == "RESERVE":
         said = f"uses {between(max(0, process[0] - room), process[1] - room)} GiB of the reserve"
     else:
         said = f"{between(room - process[1], room - process[0])} GiB to spare"
-    left = width - len(f"  {mark} {badge}  {said}") - 1
+    tail = f", cache emptied {found.retries} x" if found.retries else ""
+    left = width - len(f"  {mark} {badge}  {said}{tail}") - 1
     forms = (f": process {between(*process)} of {units.gib(against)} GiB", f" of {units.gib(against)}", "")
     if word == "NO FIT":
         forms = (f", the limit is {units.gib(against)} GiB", f" of {units.gib(against)}", "")
     rest = next(form for form in forms if len(form) <= left or not form)
-    return answer(width, mark, badge, (said, "strong"), rest, good=good)
+    return answer(width, mark, badge, (said, "strong"), rest + tail, good=good)
 
 
 def between(low: int, high: int) -> str:
