@@ -34,8 +34,6 @@ from tui.project.paths import runs_folder, state_folder
 from tui.project.prediction import Prediction
 
 STEP = "what-if"
-AGAIN = "predict again"
-"""In the reason of a verdict whose prediction was made within another budget."""
 NO_TIMELINE = "none is kept of a prediction that was only asked for"
 
 
@@ -184,7 +182,7 @@ def _find(points: Sequence[_Point], cases: list[Case]) -> None:
         specs = {one.spec for one in points if one.model == point.model}
         own = [(id, one) for id, one in point.project.measured.prediction.items() if point.is_of(one, specs)]
         saved = _with(cases[at], max(own)[1], "saved", point) if own else None
-        if saved is not None and AGAIN not in saved.verdict.why:
+        if saved is not None and saved.verdict.why != predictions.NOT_SIMULATED:
             cases[at] = saved
             continue
         try:
