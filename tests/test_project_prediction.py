@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tui.errors import ProjectError
-from tui.project import history, save
+from tui.project import save
 from tui.project.calibration import Calibration
 from tui.project.fingerprint import spec_hash, stale
 from tui.project.load import load
@@ -79,12 +79,3 @@ def test_predicted_rows_that_were_edited_are_refused(path):
     path.write_text(path.read_text().replace("weights = 10", "weights = 11"))
     with pytest.raises(ProjectError, match=r"rows sum to 31, requested_bytes says 30.*predict again"):
         load(path)
-
-
-def test_the_latest_fifty_predictions_stay_in_the_file():
-    table = {f"f-{number:03}": prediction("s", AT + timedelta(seconds=number)) for number in range(53)}
-    kept, leaving = history.trim(Measured(prediction=table))
-    assert list(kept.prediction) == [f"f-{number:03}" for number in range(3, 53)]
-    assert [(kind, name) for kind, name, _ in leaving] == [
-        ("prediction", f"f-00{number}") for number in range(3)
-    ]

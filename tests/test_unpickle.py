@@ -1,6 +1,7 @@
 import io
 import pickle
 import resource
+import subprocess
 import sys
 
 import pytest
@@ -88,13 +89,24 @@ def test_the_limit_on_memory_is_lifted_again_after_reading():
     assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
-def test_a_file_larger_than_the_machine_is_refused_with_what_to_do(monkeypatch):
-    monkeypatch.setattr("tui.probe.bounded._available", lambda: 3 * MIB)
-    content = pickle.dumps([0] * 6_000_000)  # a list of 48 MB
-    with pytest.raises(
-        SnapshotError, match=r"than the 3 MiB that this machine has left; record fewer events"
-    ):
-        unpickled(content)
+FULL = """
+import io, pickle
+from tui.probe import bounded, unpickle
+from tui.probe.recorded import SnapshotError
+bounded._available = lambda: 3 << 20
+content = pickle.dumps([0] * 6_000_000)
+try:
+    unpickle.read(io.BytesIO(content))
+except SnapshotError as error:
+    print(error.message, error.hint)
+"""
+"""A list of 48 MB, in a process that holds no memory of other work that it could take for it."""
+
+
+def test_a_file_larger_than_the_machine_is_refused_with_what_to_do():
+    said = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=True).stdout
+    assert "than the 3 MiB that this machine has left" in said
+    assert "record fewer events" in said
 
 
 def test_plain_values_come_back_as_they_were():
