@@ -180,7 +180,9 @@ def strategy(hint, name=""):
     if hint.__origin__ is tuple:
         return st.lists(strategy(inner[0]), max_size=3).map(tuple)
     if name == "shapes":
-        return st.dictionaries(st.sampled_from(["scalar int64", "8x8 float32 frozen"]), st.integers(1, 99), max_size=2)
+        return st.dictionaries(
+            st.sampled_from(["scalar int64", "8x8 float32 frozen"]), st.integers(1, 99), max_size=2
+        )
     keys = st.sampled_from(PHASES) if name == "phases" else texts
     return st.dictionaries(keys, strategy(inner[1]), max_size=2)
 
