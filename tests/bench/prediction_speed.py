@@ -16,6 +16,7 @@ from probe.helpers import Events, plan
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tui.probe.predict import point
+from tui.probe.predict.fake import convertible
 from tui.probe.predict.semantics import Target, open_semantics
 from tui.probe.session import Session
 
@@ -111,7 +112,7 @@ def theirs(args: dict[str, Any], micro: int, length: int, precision: str) -> flo
 
     made = asked(args, micro, length, precision)
     begun = time.process_time()
-    with FakeTensorMode(), warnings.catch_warnings():
+    with FakeTensorMode(), convertible(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = Session(made, Events())  # type: ignore[arg-type]
         batches = [torch.zeros(micro, length, dtype=torch.int64) for _ in range(2)]
