@@ -59,9 +59,8 @@ class FakeDevice(Device):
         try:
             with self._items.refusing():
                 return make()
-        except (
-            Exception
-        ) as error:  # also the sentences made of it: only the build for real can tell what is wrong
+        except Exception as error:
+            # Also the sentences that were made of it: only the build for real can tell what is wrong.
             return self._built_for_real(make, error)
 
     def _built_for_real(self, make: Callable[[], torch.nn.Module], first: Exception) -> torch.nn.Module:

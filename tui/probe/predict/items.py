@@ -44,7 +44,6 @@ def _denied(args: Any, is_false: Callable[[Any], bool]) -> bool:
 _TRUTHS: Dict[Any, Callable[[Any, Callable[[Any], bool]], bool]] = {
     _ATEN.ne.Tensor: lambda args, _: args[0] is not args[1],  # ``isnan``
     _ATEN.eq.Scalar: lambda args, _: abs(args[1]) != math.inf,  # ``isinf``
-    _ATEN.ne.Scalar: lambda args, _: True,  # ``isfinite``
     _ATEN.isnan.default: lambda args, _: False,
     _ATEN.isinf.default: lambda args, _: False,
     _ATEN.any.default: _passed_on,
